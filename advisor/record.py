@@ -1,0 +1,142 @@
+"""The record: everything an advice rests on and says. A report renders a record and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from profiles.catalog.shapes import ModelShape
+from profiles.deployment import Candidate, Deployment
+from profiles.evidence import Evidence
+from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Source
+
+
+class Priced(Schema):
+    """One (candidate, k, load): what it would do. Speed-ups are against no speculation at the same load."""
+
+    candidate: Candidate
+    label: str
+    k: int
+    running: int
+    acceptance_length: Quantity
+    """Mean tokens per step, bonus included, steps without a draft counted."""
+    step_ms: Quantity
+    """One engine step: draft, verify and overhead."""
+    draft_ms: float
+    verify_ms: float
+    overhead_ms: float
+    baseline_step_ms: Quantity
+    decode_speedup: Quantity
+    """Decode alone."""
+    speedup: Quantity
+    """End to end, prefill counted: what a user's request sees."""
+    tpot_ms: Quantity
+    ttft_ms: Quantity | None = None
+    tokens_per_s: Quantity
+    """Output tokens per second of the engine at this load."""
+    probability_of_gain: float
+    """Chance that the end-to-end speed-up exceeds 1 plus the worthwhile gain."""
+    fits: bool = True
+    meets_slo: bool | None = None
+    limited_by: Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"] = "nothing"
+    notes: tuple[str, ...] = ()
+
+
+class Memory(Schema):
+    """KV room with and without the chosen (or first) candidate. GiB are 2**30 bytes; per GPU unless said."""
+
+    fits: bool | None
+    gpu_memory_gib: float | None
+    usable_gib: float | None
+    """gpu_memory_utilization times total, other processes' memory off."""
+    target_weights_gib: float
+    draft_weights_gib: float
+    overhead_gib: float | None
+    """Activations, graphs, runtime."""
+    kv_bytes_per_token_target: float
+    kv_bytes_per_token_draft: float
+    kv_tokens_without: int | None
+    kv_tokens_with: int | None
+    max_concurrency_without: float | None
+    """Requests of mean length (prompt + output) that fit at once."""
+    max_concurrency_with: float | None
+    source: Source = Source.MODELLED
+    notes: tuple[str, ...] = ()
+
+
+class Reason(Schema):
+    """One plain sentence, and which of the users' questions it answers."""
+
+    question: Literal["predictable_text", "memory", "creative_or_hot", "concurrency", "prefill_share", "cost_of_step", "evidence", "other"]
+    sentence: str
+    for_or_against: Literal["for", "against", "neutral"] = "neutral"
+
+
+class Decision(Schema):
+    """The advice. `enable` is null where the interval straddles the worthwhile gain (abstained, exit 3)."""
+
+    enable: bool | None
+    method: str | None
+    draft: str | None
+    k: int | None
+    settings: dict[str, int | float] = Field(default_factory=dict)
+    schedule: tuple[tuple[int, int, int], ...] | None
+    """k by batch size, [start, end, k] inclusive; null where this release, runner or method does not honour it."""
+    running: int
+    """The load decided for."""
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    speedup_source: Source
+    probability_of_gain: float | None
+    break_even_acceptance_length: float | None
+    crossover_load: int | None
+    """Smallest load at which no k of the chosen candidate gains; null when none was found in the range looked at."""
+    reasons: tuple[str, ...]
+    would_settle: str | None = None
+    """When abstaining: the measurement that would decide it."""
+
+
+class Provenance(Schema):
+    """What was decided for, hashed, so that drift can be noticed later."""
+
+    tool_version: str
+    created_at: str
+    vllm_version: str
+    runner: str
+    gpu: str
+    gpu_count: int
+    target: ModelShape
+    drafts: tuple[ModelShape, ...] = ()
+    cost_source: str
+    """Which cost model: measured on this engine, or modelled from facts (with the constants' release and hardware)."""
+
+
+class EmittedConfig(Schema):
+    """The config as written, and what cannot live in the file."""
+
+    vllm_yaml: str
+    env: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class Record(Schema):
+    """Everything, re-derivable: `specadvise report record.json` prints what the run printed."""
+
+    schema_version: int = SCHEMA_VERSION
+    decision: Decision
+    reasons: tuple[Reason, ...]
+    candidates: tuple[Priced, ...]
+    memory: Memory
+    memory_by_candidate: dict[str, Memory] = Field(default_factory=dict)
+    emitted: EmittedConfig
+    deployment: Deployment
+    evidence: tuple[Evidence, ...]
+    assumptions: tuple[str, ...] = ()
+    """What nobody stated or measured, and the value taken instead."""
+    warnings: tuple[str, ...] = ()
+    provenance: Provenance
+    per_position: dict[str, tuple[Quantity, ...]] = Field(default_factory=dict)
+    """Per-position acceptance by candidate label (unconditional)."""
+    extra: dict[str, Any] = Field(default_factory=dict)

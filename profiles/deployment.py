@@ -1,0 +1,236 @@
+"""The deployment file: what the user states, one pydantic model, extra keys refused.
+
+`specadvise init` writes a commented one from these docstrings; docs/deployment.schema.json is exported from them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from profiles.methods import METHODS, method
+from profiles.schema import Schema
+from profiles.workload import Workload
+
+
+class ModelRef(Schema):
+    """A model: an HF id or a folder. A plain string is taken as `id`."""
+
+    id: str = Field(min_length=1)
+    """HF id (org/name) or a folder with config.json; a relative folder is relative to the deployment file."""
+    revision: str | None = None
+    """Branch, tag or commit on the hub."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _string_is_id(cls, value: object) -> object:
+        return {"id": value} if isinstance(value, str) else value
+
+
+class Engine(Schema):
+    """The vLLM this deployment runs, and its serve arguments."""
+
+    vllm_version: str | None = None
+    """Release the config must boot on, e.g. 0.32.0; the installed one when left out, else the newest known."""
+    tensor_parallel_size: int = Field(default=1, ge=1)
+    """GPUs one layer is split over."""
+    pipeline_parallel_size: int = Field(default=1, ge=1)
+    """GPUs the layers are spread over."""
+    data_parallel_size: int = Field(default=1, ge=1)
+    """Engine replicas behind one server; a dynamic schedule is dropped above 1."""
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Longest prompt + output in tokens."""
+    max_num_seqs: int | None = Field(default=None, ge=1)
+    """Most requests in one step."""
+    max_num_batched_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens in one step; drafts count."""
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    """Share of each GPU the engine may take."""
+    dtype: str = "auto"
+    """Weights and activations: auto, bfloat16, float16, float32."""
+    quantization: str | None = None
+    """Weight quantization, where the checkpoint does not say it."""
+    kv_cache_dtype: str = "auto"
+    """KV cache storage: auto (the model's), fp8, ..."""
+    enforce_eager: bool = False
+    """No graph capture: starts faster, steps slower."""
+    trust_remote_code: bool = False
+    """Run code shipped with the model. Off unless you ask."""
+    runner: Literal["auto", "v1", "v2"] = "auto"
+    """GPU model runner (VLLM_USE_V2_MODEL_RUNNER): auto is what the release picks."""
+    extra_args: dict[str, Any] = Field(default_factory=dict)
+    """Anything else for `vllm serve`, by its option name; passed through as it is."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables of the engine process (VLLM_*)."""
+
+
+class Hardware(Schema):
+    """The accelerators one engine runs on."""
+
+    gpu: str = "auto"
+    """Name as NVML or people write it (H100, RTX PRO 6000, L40S), `cpu`, or `auto` to probe."""
+    count: int | None = Field(default=None, ge=0)
+    """GPUs of this machine that the engine may use; defaults to what the parallel sizes need."""
+    memory_gib: float | None = Field(default=None, gt=0)
+    """Memory of one GPU (or the KV space of the CPU engine), where it differs from the catalog's."""
+    power_cap_w: float | None = Field(default=None, gt=0)
+    """Power limit in force, when below the card's own."""
+
+
+class Candidate(Schema):
+    """A method, its draft and the range of k to look at. `none` is always priced beside them."""
+
+    method: str
+    """draft_model, ngram, suffix, eagle, eagle3, mtp, medusa, dflash, ..."""
+    draft: ModelRef | None = None
+    """The draft model or head, where the method needs one."""
+    k: tuple[int, ...] = (1, 2, 3, 4, 5)
+    """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
+    settings: dict[str, int | float] = Field(default_factory=dict)
+    """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
+    tensor_parallel_size: int | None = Field(default=None, ge=1)
+    """GPUs the draft is split over: 1 or the target's."""
+
+    @field_validator("k", mode="before")
+    @classmethod
+    def _range_of_k(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("k is a boolean: expected a number, a list, or a range like 1-5")
+        if isinstance(value, int):
+            return (value,)
+        if isinstance(value, str):
+            low, _, high = value.partition("-")
+            if not low.strip().isdigit() or (high and not high.strip().isdigit()):
+                raise ValueError(f"k is {value!r}: expected a number, a list, or a range like 1-5")
+            return tuple(range(int(low), int(high or low) + 1))
+        return value
+
+    @field_validator("k")
+    @classmethod
+    def _k_positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or min(value) < 1 or max(value) > 64:
+            raise ValueError("k must hold numbers between 1 and 64 (no speculation is the candidate `none`)")
+        return tuple(sorted(set(value)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _string_is_method(cls, value: object) -> object:
+        return {"method": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _method_and_draft_agree(self) -> Candidate:
+        try:
+            known = method(self.method)
+        except KeyError as error:
+            raise ValueError(str(error.args[0])) from None
+        object.__setattr__(self, "method", known.name)
+        if known.needs_draft and self.draft is None:
+            raise ValueError(f"method {known.name} needs a draft: name it under `draft`")
+        if known.drafter in ("lookup", "none") and self.draft is not None:
+            raise ValueError(f"method {known.name} takes no draft, but {self.draft.id!r} is named")
+        unknown = set(self.settings) - known.settings
+        if unknown:
+            raise ValueError(f"method {known.name} has no setting {sorted(unknown)[0]!r}: "
+                             f"expected one of {', '.join(sorted(known.settings)) or 'none at all'}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """How reports name it: `draft_model SmolLM2-135M`, `ngram`, ..."""
+        parts = [self.method]
+        if self.draft is not None:
+            parts.append(self.draft.id.rstrip("/").split("/")[-1])
+        parts += [f"{key.removeprefix('suffix_decoding_').removeprefix('prompt_lookup_')}={value:g}"
+                  for key, value in sorted(self.settings.items())]
+        return " ".join(parts)
+
+
+NO_SPECULATION = Candidate(method="none", k=(1,))
+"""The null candidate: priced by the same code as every other."""
+
+
+class Goal(str, Enum):
+    """What better means."""
+
+    LATENCY = "latency"
+    """Time per output token a user sees (then time to first token)."""
+    THROUGHPUT = "throughput"
+    """Output tokens per second of the whole engine at the stated load."""
+    COST = "cost"
+    """Tokens per second and GPU within the SLOs."""
+
+
+class Objective(Schema):
+    """What to optimise, the limits to keep, and the gain that makes it worthwhile."""
+
+    goal: Goal = Goal.LATENCY
+    """latency | throughput | cost."""
+    ttft_ms: float | None = Field(default=None, gt=0)
+    """SLO: time to first token, milliseconds, mean."""
+    tpot_ms: float | None = Field(default=None, gt=0)
+    """SLO: time per output token, milliseconds, mean."""
+    worthwhile_gain: float = Field(default=0.05, ge=0, lt=1)
+    """Smallest relative gain that justifies the added complexity (0.05 is 5 %)."""
+    min_concurrency: int | None = Field(default=None, ge=1)
+    """Requests that must fit in KV memory at full length, speculation included."""
+
+
+class Trial(Schema):
+    """The short run on a real engine."""
+
+    enabled: bool = False
+    """Run it as part of `advise` (`--trial` and `--no-trial` override)."""
+    budget_s: float = Field(default=600.0, gt=0)
+    """Seconds it may take, engine starts included."""
+    prompts: str | None = None
+    """JSONL of your own prompts (text or chat messages); built-in task sets otherwise."""
+    loads: tuple[int, ...] = ()
+    """Running requests to measure at; by default 1, the workload's load, and one between or beyond."""
+    max_tokens: int = Field(default=48, ge=8)
+    """Output tokens a request is run for."""
+    seed: int = 0
+    """Seed of prompt choice and of sampled requests."""
+    repair_known_faults: bool = False
+    """Apply this tool's named, release-gated repairs to the engine under trial (CPU builds only)."""
+
+
+class Sources(Schema):
+    """Where evidence comes from besides the trial; each is optional."""
+
+    server: str | None = None
+    """URL of a running vLLM (its /metrics is scraped twice), or a saved dump."""
+    server_window_s: float = Field(default=15.0, gt=0)
+    """Seconds between the two scrapes."""
+    gpu: bool = False
+    """Probe this machine's GPUs through NVML."""
+    files: tuple[str, ...] = ()
+    """Saved evidence files."""
+
+
+class Deployment(Schema):
+    """One vLLM deployment: what runs, on what, for whom, and what counts as better."""
+
+    target: ModelRef
+    """The large model whose output users get."""
+    engine: Engine = Engine()
+    hardware: Hardware = Hardware()
+    candidates: tuple[Candidate, ...] = ()
+    """What to consider; left empty, those that fit the target are proposed from the catalog."""
+    workload: Workload = Workload()
+    objective: Objective = Objective()
+    trial: Trial = Trial()
+    sources: Sources = Sources()
+
+    @field_validator("candidates", mode="before")
+    @classmethod
+    def _none_is_implied(cls, value: object) -> object:
+        if isinstance(value, (list, tuple)):
+            return [c for c in value if c not in ("none", {"method": "none"})]
+        return value
+
+
+def supported_methods() -> tuple[str, ...]:
+    """Names a candidate may use, for help texts."""
+    return tuple(name for name in METHODS if name != "none")

@@ -1,0 +1,123 @@
+"""What users send: load, lengths, task mix, sampling. Stated by the user or filled by a probe."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import Field, field_validator, model_validator
+
+from profiles.schema import Schema
+
+
+class Task(str, Enum):
+    """Task families: they decide how predictable the text is."""
+
+    CODE = "code"
+    JSON_SQL = "json_sql"
+    MATH = "math"
+    CHAT = "chat"
+    SUMMARIZATION = "summarization"
+    TRANSLATION = "translation"
+    CREATIVE = "creative"
+    RAG_LONG_CONTEXT = "rag_long_context"
+    AGENT = "agent"
+    REASONING = "reasoning"
+    MIXED = "mixed"
+
+
+TASK_ALIASES = {"json": Task.JSON_SQL, "sql": Task.JSON_SQL, "structured": Task.JSON_SQL, "summarisation": Task.SUMMARIZATION}
+
+
+def parse_task(text: str) -> Task:
+    """Task by any name people write (`json`, `sql`, `summarisation`); ValueError names the allowed ones."""
+    key = text.strip().lower().replace("-", "_").replace(" ", "_")
+    if key in TASK_ALIASES:
+        return TASK_ALIASES[key]
+    try:
+        return Task(key)
+    except ValueError:
+        raise ValueError(f"unknown task {text!r}: expected one of {', '.join(t.value for t in Task)}, json, sql") from None
+
+
+class Lengths(Schema):
+    """Token counts of a prompt or an output: a mean, and percentiles where known."""
+
+    mean: float = Field(gt=0)
+    """Mean number of tokens."""
+    p50: float | None = Field(default=None, gt=0)
+    """Median number of tokens."""
+    p90: float | None = Field(default=None, gt=0)
+    """90th percentile."""
+    p95: float | None = Field(default=None, gt=0)
+    """95th percentile."""
+    p99: float | None = Field(default=None, gt=0)
+    """99th percentile."""
+    max: float | None = Field(default=None, gt=0)
+    """Longest seen."""
+
+
+class Sampling(Schema):
+    """How tokens are drawn. Hot sampling lowers acceptance; min_p and logit_bias are refused with speculation."""
+
+    temperature: float = Field(default=0.0, ge=0, le=5)
+    """Sampling temperature; 0 is greedy."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Nucleus sampling mass."""
+    top_k: int = Field(default=-1, ge=-1)
+    """Top-k cut; -1 is off."""
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    """vLLM refuses requests with min_p above 1e-5 when speculation is on."""
+
+
+class Workload(Schema):
+    """The traffic this deployment serves. Give `concurrency` (requests running at once) or `arrival_rate_rps`."""
+
+    concurrency: float | None = Field(default=None, gt=0)
+    """Requests running at once at the usual load."""
+    concurrency_p95: float | None = Field(default=None, gt=0)
+    """Requests running at once in the busy hour."""
+    arrival_rate_rps: float | None = Field(default=None, gt=0)
+    """Requests per second, when concurrency is not known; turned into concurrency by Little's law."""
+    prompt_tokens: Lengths | None = None
+    """Prompt length in tokens: a number (the mean) or a mapping of mean and percentiles."""
+    output_tokens: Lengths | None = None
+    """Output length in tokens: a number (the mean) or a mapping of mean and percentiles."""
+    tasks: dict[Task, float] = Field(default_factory=lambda: {Task.MIXED: 1.0})
+    """Share of each task family; a single name or a list (equal shares) is accepted."""
+    sampling: Sampling = Sampling()
+    """Sampling parameters most requests use."""
+    structured_output_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of requests with a JSON schema, a grammar or tool calls."""
+    prefix_cache_hit_rate: float = Field(default=0.0, ge=0, le=1)
+    """Share of prompt tokens found in the prefix cache (they cost no prefill)."""
+
+    @field_validator("prompt_tokens", "output_tokens", mode="before")
+    @classmethod
+    def _number_is_mean(cls, value: object) -> object:
+        return {"mean": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _normalise_tasks(cls, value: object) -> object:
+        if isinstance(value, (str, Task)):
+            value = [value]
+        if isinstance(value, list):
+            value = {item: 1.0 for item in value}
+        if not isinstance(value, dict) or not value:
+            raise ValueError("expected a task name, a list of names, or a mapping of name to share")
+        shares: dict[Task, float] = {}
+        for name, share in value.items():
+            task = name if isinstance(name, Task) else parse_task(str(name))
+            if not isinstance(share, (int, float)) or isinstance(share, bool) or share < 0:
+                raise ValueError(f"share of task {task.value!r} is {share!r}: expected a number of 0 or more")
+            shares[task] = shares.get(task, 0.0) + float(share)
+        total = sum(shares.values())
+        if total <= 0:
+            raise ValueError("task shares sum to 0: at least one must be positive")
+        return {task: share / total for task, share in shares.items()}
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Workload:
+        if self.concurrency is not None and self.arrival_rate_rps is not None:
+            raise ValueError("both concurrency and arrival_rate_rps are given: state one, the other follows from it")
+        return self
