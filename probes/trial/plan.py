@@ -33,7 +33,8 @@ _SCHEDULE = "num_speculative_tokens_per_batch_size"
 _SERVER_ONLY = frozenset({
     "host", "port", "uds", "api_key", "api_keys", "served_model_name", "chat_template", "response_role", "root_path",
     "middleware", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs", "ssl_cert_reqs", "allowed_origins",
-    "allow_credentials", "enable_auto_tool_choice", "tool_call_parser", "tool_parser_plugin", "uvicorn_log_level", "disable_log_requests",
+    "allow_credentials",
+    "enable_auto_tool_choice", "tool_call_parser", "tool_parser_plugin", "uvicorn_log_level", "disable_log_requests",
     "enable_log_requests", "enable_log_outputs", "max_log_len", "disable_uvicorn_access_log", "disable_log_stats",
     "enable_prompt_tokens_details", "enable_server_load_tracking", "lora_modules", "api_server_count", "headless",
 })
@@ -84,8 +85,8 @@ class TrialPlan:
         """sha256 over all that decides what is measured; the budget is free to change between runs."""
         facts = {
             "base": self.base_args, "env": self.env, "models": self.fingerprints, "loads": self.loads,
-            "seed": self.seed, "max_tokens": self.max_tokens, "sampling": self.sampling.model_dump(), "repair": self.repair,
-            "prompts": prompts_summary(self.prompts).sha256,
+            "seed": self.seed, "max_tokens": self.max_tokens, "sampling": self.sampling.model_dump(),
+            "repair": self.repair, "prompts": prompts_summary(self.prompts).sha256,
             "arms": [[a.key, a.engine_args, [b.__dict__ for b in a.blocks]] for a in (self.baseline, *self.arms)],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
@@ -165,7 +166,8 @@ def build_plan(deployment: Deployment, candidates: Sequence[Candidate], prompts:
     target = find(deployment.target)
     return TrialPlan(
         target=deployment.target.id, base_args=base, env=env, baseline=baseline, arms=tuple(arms),
-        prompts=tuple(chosen), prompts_source=prompts_source, loads=loads, user_load=load, max_tokens=deployment.trial.max_tokens,
+        prompts=tuple(chosen), prompts_source=prompts_source, loads=loads, user_load=load,
+        max_tokens=deployment.trial.max_tokens,
         sampling=deployment.workload.sampling, budget_s=budget_s or deployment.trial.budget_s,
         worthwhile_gain=deployment.objective.worthwhile_gain, seed=deployment.trial.seed,
         repair=deployment.trial.repair_known_faults, on_cpu=on_cpu, weight_bytes=_weight_bytes(target),

@@ -18,16 +18,19 @@ Choose = Callable[[TrialEvidence], "tuple[Candidate, int] | None"]
 
 
 def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress | None = None,
-              checkpoint: Path | None = None, resume: bool = False) -> TrialEvidence:
+              checkpoint: Path | None = None, resume: bool | None = None) -> TrialEvidence:
     """Run the plan on the real engine and return all that was measured.
 
     1. the baseline arm; 2. each candidate arm, one engine start each; 3. what `choose(evidence)` names, against the
     baseline in paired blocks until `stop(pairs)` gives a reason or the budget ends (`choose` may name nothing).
     A failed arm is marked and the others go on. KeyboardInterrupt ends the trial: what was measured comes back with
-    `stopped` = "interrupted". `checkpoint` is written after every block; `resume` goes on from it.
+    `stopped` = "interrupted". `checkpoint` is written after every block and removed once nothing is left to resume;
+    `resume` goes on from it, by default where there is one.
 
     Raises InputError where a checkpoint to resume is of another plan or unreadable. No engine outlives the call.
     """
+    if resume is None:
+        resume = checkpoint is not None and checkpoint.exists()
     session = Session(plan, progress or Silent(), checkpoint, resume)
     baseline: EngineProcess | None = None
     try:
@@ -51,7 +54,7 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
         if baseline is not None:
             session.close(plan.baseline, baseline)
         close_all()
-    session.save()
+    session.finish()
     return session.evidence()
 
 

@@ -89,6 +89,9 @@ class Session:
         """What the paired comparison will want, at most 45 % of the budget: arms must leave it."""
         if not self.plan.arms or (self.comparison is not None and self.comparison.stopped):
             return 0.0
+        if not any(self.done.get(arm.key) for arm in self.plan.arms):
+            # Without one measured candidate there is nothing to compare.
+            return 0.0
         wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
         return wanted if self.plan.budget_s is None else min(wanted, 0.45 * self.plan.budget_s)
 
@@ -200,6 +203,13 @@ class Session:
             arms=tuple(self.arms[arm.key] for arm in order if arm.key in self.arms), comparison=self.comparison,
             implausible=tuple(self.implausible), repairs=self.repairs,
             engine_s=sum(arm.engine_s for arm in self.arms.values()), budget_s=self.plan.budget_s, stopped=self.stopped)
+
+    def finish(self) -> None:
+        """The last word on disk: nothing where all is done, else what a later run needs to go on."""
+        if self.checkpoint is not None and self.stopped == "complete":
+            self.checkpoint.remove()
+        else:
+            self.save()
 
     def save(self) -> None:
         if self.checkpoint is not None and not self._closed:

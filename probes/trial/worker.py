@@ -136,7 +136,8 @@ def describe(hooks: Any) -> dict[str, Any]:
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "max_model_len": config.model_config.max_model_len,
         "kv_cache_tokens": blocks * cache.block_size if blocks else None,
-        "model_memory_bytes": sum(weights.values()) or None,
+        # The CPU engine repacks its weights out of the parameters' sight.
+        "model_memory_bytes": None if cpu else sum(weights.values()) or None,
         "hooks": {"steps": hooks.sees_steps, "drafter": hooks.times_drafter},
         "threads": torch.get_num_threads(),
     }
