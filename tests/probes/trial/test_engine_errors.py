@@ -33,7 +33,7 @@ def test_an_error_that_only_points_elsewhere_yields_to_the_one_it_points_to():
 
 
 def test_colours_prefixes_and_folders_are_stripped_but_addresses_stay():
-    line = "(EngineCore pid=7) ERROR 11-29 10:00:02 [core.py:9] \x1b[1mOSError: /home/me/models/tiny/config.json missing"
+    line = "(EngineCore pid=7) ERROR 11-29 10:00:02 [core.py:9] \x1b[1mOSError: /home/me/tiny/config.json missing"
     assert plain(line) == "OSError: config.json missing"
     address = "ImportError: see https://docs.vllm.ai/en/latest/x for help"
     assert plain(address) == address

@@ -1,4 +1,4 @@
-"""What a plan holds: engine arguments, loads, blocks, prompts in the workload's shares, and a digest that notices change."""
+"""What a plan holds: arguments, loads, blocks, prompts in the workload's shares, a digest that notices change."""
 
 import json
 

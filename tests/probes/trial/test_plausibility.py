@@ -56,8 +56,8 @@ def test_a_lookup_that_never_drafts_a_second_token_is_no_pattern():
 @settings(deadline=None)
 @given(st.floats(0.2, 0.95), st.integers(20, 300), st.integers(0, 10_000))
 def test_correct_speculation_hardly_ever_trips_the_later_position_test(rate, steps, seed):
-    # Property over a correct engine whose later conditional acceptance equals the first: a false alarm has a chance of at
-    # most RARE by construction, so it must come with zero successes in many tries.
+    # Property over a correct engine whose later conditional acceptance equals the first: a false alarm has a chance of
+    # at most RARE by construction, so it must come with zero successes in many tries.
     rng = random.Random(seed)
     accepted = [0, 0]
     for _ in range(steps):
@@ -107,8 +107,9 @@ def test_the_engines_own_counters_are_held_to_the_same_order():
 
 
 def test_totals_add_requests_of_different_depth():
-    requests = [RequestAcceptance(task=Task.CODE, prompt_tokens=5, output_tokens=9, steps=4, drafted=(4, 4), accepted=(3, 2)),
-                RequestAcceptance(task=Task.CODE, prompt_tokens=5, output_tokens=9, steps=2, drafted=(2,), accepted=(1,))]
+    shape = {"task": Task.CODE, "prompt_tokens": 5, "output_tokens": 9}
+    requests = [RequestAcceptance(**shape, steps=4, drafted=(4, 4), accepted=(3, 2)),
+                RequestAcceptance(**shape, steps=2, drafted=(2,), accepted=(1,))]
     assert position_totals(requests) == ([6, 4], [4, 2])
     assert position_totals([]) == ([], [])
 
@@ -186,7 +187,7 @@ def test_tail_starts_at_one_falls_and_matches_the_plain_sum(trials, chance):
     tails = [binomial_tail(k, trials, chance) for k in range(trials + 2)]
     assert tails[0] == 1.0
     assert tails[-1] == 0.0
-    assert all(a >= b - 1e-12 for a, b in zip(tails, tails[1:], strict=False))
+    assert all(tails[i] >= tails[i + 1] - 1e-12 for i in range(len(tails) - 1))
     plain_sum = sum(math.comb(trials, x) * chance**x * (1 - chance) ** (trials - x) for x in range(1, trials + 1))
     if trials:
         assert tails[1] == pytest.approx(plain_sum, abs=1e-9)

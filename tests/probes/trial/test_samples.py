@@ -14,7 +14,8 @@ from probes.trial.samples import (
 from profiles.workload import Task
 
 
-def row(step_ms=10.0, running=4, prefilling=0, prompt_tokens=0, scheduled=16, drafts=12, output=9, context=100.0, draft_ms=2.0):
+def row(step_ms=10.0, running=4, prefilling=0, prompt_tokens=0, scheduled=16, drafts=12, output=9, context=100.0,
+        draft_ms=2.0):
     return [step_ms, running, prefilling, prompt_tokens, scheduled, drafts, output, context, draft_ms]
 
 
@@ -56,7 +57,8 @@ def test_requests_that_never_decoded_are_no_observation():
 
 
 def test_a_blocks_decode_rate_counts_full_load_decode_steps_only():
-    data = {"wall_s": 5.0, "output_tokens": 40, "steps": [row(prefilling=4, prompt_tokens=9), row(), row(), row(running=2)]}
+    rows = [row(prefilling=4, prompt_tokens=9), row(), row(), row(running=2)]
+    data = {"wall_s": 5.0, "output_tokens": 40, "steps": rows}
     block = timed_block(data, 3, 4, None, 1)
     assert (block.decode_s, block.decode_tokens, block.start) == (0.02, 18, 1)
 
