@@ -196,8 +196,11 @@ def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: in
     samples = [r["ids"] for r in data["requests"]]
     if not arm.k_max:
         session.samples = samples
-    elif session.samples:
-        session.say(plausibility.sampled_output(arm.candidate.label, session.samples, samples, plan.seed))
+        return
+    label = arm.candidate.label
+    session.say(plausibility.later_positions(label, *plausibility.position_totals(_acceptance(data))))
+    if session.samples:
+        session.say(plausibility.sampled_output(label, session.samples, samples, plan.seed))
 
 
 def _hopeless(session: Session, arm: ArmPlan) -> bool:
