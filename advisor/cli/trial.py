@@ -167,7 +167,8 @@ def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str,
         sampling=stated.workload.sampling, seed=stated.trial.seed, source=source)
 
 
-def _side_by_side(situation: Situation, base: Path, progress: TrialProgress, warn: Callable[[str], None]) -> TrialEvidence:
+def _side_by_side(situation: Situation, base: Path, progress: TrialProgress,
+                  warn: Callable[[str], None]) -> TrialEvidence:
     from probes.gpu import probe_gpu
     from probes.trial.servers import side_by_side
 
@@ -180,9 +181,9 @@ def _side_by_side(situation: Situation, base: Path, progress: TrialProgress, war
     gpu = None if situation.runner == "cpu" else next(iter(probe_gpu(0.0).devices), None)
     draft = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
     weights = (situation.target.weights_bytes / 2**30, (draft.weights_bytes if draft is not None else 0) / 2**30)
-    return side_by_side(stated, base, candidate, k, own, running, PairedStop(stated.objective.worthwhile_gain), progress,
-                        gpu=gpu, weights_gib=weights, source=source,
-                        hardware=describe_host(gpu.name if gpu is not None else "cpu", None))
+    return side_by_side(
+        stated, base, candidate, k, own, running, PairedStop(stated.objective.worthwhile_gain), progress, gpu=gpu,
+        weights_gib=weights, source=source, hardware=describe_host(gpu.name if gpu is not None else "cpu", None))
 
 
 def _writable(save: Path) -> None:

@@ -43,18 +43,19 @@ def _arm(arm: ArmEvidence) -> Iterator[str]:
         drafted = [sum(r.drafted[i] for r in arm.requests if i < len(r.drafted)) for i in range(width)]
         accepted = [sum(r.accepted[i] for r in arm.requests if i < len(r.accepted)) for i in range(width)]
         shares = "  ".join(f"{a / d:.2f}" if d else "-" for a, d in zip(accepted, drafted, strict=True))
-        yield f"  accepted by position: {shares}  (of {drafted[0] if drafted else 0} drafts, {len(arm.requests)} requests)"
+        drafts = drafted[0] if drafted else 0
+        yield f"  accepted by position: {shares}  (of {drafts} drafts, {len(arm.requests)} requests)"
     cells: dict[tuple[int, int], list[float]] = {}
-    drafts: dict[tuple[int, int], list[float]] = {}
+    draft_ms: dict[tuple[int, int], list[float]] = {}
     for sample in arm.steps:
         if sample.context_tokens < _LONG_CONTEXT:
             cells.setdefault((sample.running, sample.k), []).extend(sample.step_ms)
-            drafts.setdefault((sample.running, sample.k), []).extend(sample.draft_ms)
+            draft_ms.setdefault((sample.running, sample.k), []).extend(sample.draft_ms)
     timed = sorted(cell for cell, values in cells.items() if len(values) >= _FEWEST_STEPS)
     for running in sorted({running for running, _ in timed}):
         parts = []
         for _, k in (cell for cell in timed if cell[0] == running):
-            share = f" (draft {statistics.median(drafts[running, k]):.0f})" if k and drafts[running, k] else ""
+            share = f" (draft {statistics.median(draft_ms[running, k]):.0f})" if k and draft_ms[running, k] else ""
             parts.append(f"k={k} {statistics.median(cells[running, k]):.0f}{share}" if arm.requests or k
                          else f"{statistics.median(cells[running, k]):.0f}")
         yield f"  step at {running} running, ms: {'   '.join(parts)}"

@@ -36,7 +36,7 @@ class CpuPair:
         return self.folder / name
 
     @property
-    def small(self) -> Path:
+    def draft(self) -> Path:
         """SmolLM2-135M-Instruct: the demo's draft, and a quick target."""
         return self._made("smollm2-135m", "draft")
 

@@ -27,10 +27,10 @@ class Run:
         other = folder / "other-vocabulary"
         other.mkdir()
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(cpu_pair.small / name, other / name)
+            shutil.copy(cpu_pair.draft / name, other / name)
         config = json.loads((other / "config.json").read_text())
         (other / "config.json").write_text(json.dumps({**config, "vocab_size": config["vocab_size"] - 8}))
-        self.stated = deployment(cpu_pair.small, [draft_model(cpu_pair.small), NGRAM, draft_model(other)])
+        self.stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft), NGRAM, draft_model(other)])
         self.plan = plan_of(self.stated)
         self.checkpoint = folder / "evidence.json.checkpoint"
         self.ran_engine = False

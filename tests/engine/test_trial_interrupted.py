@@ -63,7 +63,7 @@ class Driver:
 
 @pytest.fixture
 def driver(cpu_pair, tmp_path):
-    driver = Driver(tmp_path, cpu_pair.small)
+    driver = Driver(tmp_path, cpu_pair.draft)
     yield driver
     driver.end()
 
@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on_without_repeating_it(
     assert [arm.status for arm in before.arms] == [ArmStatus.DONE, ArmStatus.INTERRUPTED]
     assert before.arms[1].requests
 
-    stated = deployment(cpu_pair.small, [NGRAM])
+    stated = deployment(cpu_pair.draft, [NGRAM])
     watch = Watch()
     after = run_trial(plan_of(stated), choose=lambda trial: None, stop=lambda pairs: None, progress=watch,
                       checkpoint=driver.checkpoint, resume=True)
@@ -106,11 +106,11 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_goes_on_without_repeating_it(
 
 def test_another_plans_checkpoint_is_refused_before_any_engine_starts(cpu_pair, tmp_path):
     checkpoint = tmp_path / "c.json"
-    stated = deployment(cpu_pair.small, [NGRAM])
+    stated = deployment(cpu_pair.draft, [NGRAM])
     from probes.trial.session import Session
 
     Session(plan_of(stated), Watch(), checkpoint, False).save()
-    other = deployment(cpu_pair.small, [NGRAM], max_tokens=16)
+    other = deployment(cpu_pair.draft, [NGRAM], max_tokens=16)
     watch = Watch()
     with pytest.raises(InputError, match="another trial"):
         run_trial(plan_of(other), choose=lambda trial: None, stop=lambda pairs: None, progress=watch,

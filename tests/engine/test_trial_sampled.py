@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engine
 
 
 def measure(cpu_pair, repair):
-    stated = deployment(cpu_pair.small, [draft_model(cpu_pair.small)], temperature=1.0, repair_known_faults=repair)
+    stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft)], temperature=1.0, repair_known_faults=repair)
     return run_trial(plan_of(stated), choose=lambda trial: None, stop=lambda pairs: None, progress=Watch())
 
 
