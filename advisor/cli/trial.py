@@ -14,8 +14,8 @@ from advisor.cli.output import format_option, print_json, quiet_option, say, wri
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
 
 if TYPE_CHECKING:
-    from advisor.cli.trial_progress import TrialProgress
     from advisor.situation import Situation
+    from probes.trial.progress import Progress
     from probes.trial.prompts import Prompt
     from profiles.deployment import Candidate
     from profiles.evidence import TrialEvidence
@@ -58,7 +58,7 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
     if resume and (save is None or two_servers):
         raise InputError("--resume goes on from the checkpoint beside --save, of a trial that starts its own engines: "
                          "name the --save file of the interrupted run")
-    flags: dict[tuple[str, ...], tuple[str, Any]] = {}
+    flags: dict[tuple[str | int, ...], tuple[str, Any]] = {}
     if budget is not None:
         flags[("trial", "budget_s")] = ("--budget", budget)
     if prompts is not None:
@@ -74,9 +74,10 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
 
     token = os.environ.get(TOKEN_VARIABLE)
     situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn)
-    from advisor.cli.trial_progress import TrialProgress
+    from advisor.cli.trial_progress import StderrProgress
 
-    with TrialProgress(quiet) as progress:
+    progress = StderrProgress(quiet)
+    try:
         if baseline_url is not None and speculative_url is not None:
             found = _compare_urls(situation, baseline_url, speculative_url, token, progress, warn)
         elif side_by_side:
@@ -84,6 +85,8 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
         else:
             found = measure(situation, path.absolute().parent, checkpoint_of(target), resume=resume, progress=progress,
                             warn=warn)
+    finally:
+        progress.done()
     return _finish(found, target, output_format, quiet)
 
 
@@ -92,7 +95,7 @@ def checkpoint_of(save: Path | None) -> Path | None:
     return save.with_name(f"{save.name}.checkpoint") if save is not None else None
 
 
-def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume: bool, progress: TrialProgress,
+def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume: bool, progress: Progress,
             warn: Callable[[str], None]) -> TrialEvidence:
     """The trial of this situation on the real engine; also a stage of `advise`.
 
@@ -153,7 +156,7 @@ def _prompts(situation: Situation, warn: Callable[[str], None]) -> tuple[list[Pr
 
 
 def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str, token: str | None,
-                  progress: TrialProgress, warn: Callable[[str], None]) -> TrialEvidence:
+                  progress: Progress, warn: Callable[[str], None]) -> TrialEvidence:
     from probes.trial.servers import compare_servers
 
     from advisor.inquiry import PairedStop
@@ -167,7 +170,7 @@ def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str,
         sampling=stated.workload.sampling, seed=stated.trial.seed, source=source)
 
 
-def _side_by_side(situation: Situation, base: Path, progress: TrialProgress,
+def _side_by_side(situation: Situation, base: Path, progress: Progress,
                   warn: Callable[[str], None]) -> TrialEvidence:
     from probes.gpu import probe_gpu
     from probes.trial.servers import side_by_side

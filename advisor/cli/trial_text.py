@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from advisor.cli.trial_progress import minutes
+from advisor.cli.trial_progress import clock
 from profiles.evidence import ArmEvidence, ArmStatus, PairedComparison, TrialEvidence
 
 
@@ -19,7 +19,7 @@ def _lines(trial: TrialEvidence) -> Iterator[str]:
     yield f"Trial of {trial.target} on {trial.engine}{version}, {trial.hardware}"
     tasks = ", ".join(f"{count} {task.value}" for task, count in trial.prompts.by_task.items())
     yield (f"{trial.prompts.count} prompts ({trial.prompts.source}: {tasks}), {trial.max_tokens} output tokens, "
-           f"temperature {trial.temperature:g}; {minutes(trial.engine_s)} of engine time; {trial.stopped}")
+           f"temperature {trial.temperature:g}; {clock(trial.engine_s)} of engine time; {trial.stopped}")
     if trial.repairs:
         yield f"Repairs applied to the engine under trial: {', '.join(trial.repairs)}"
     for arm in trial.arms:
