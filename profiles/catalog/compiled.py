@@ -6,7 +6,7 @@ Parsing the YAML takes half a second, the compiled form some milliseconds; a tes
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ DATA = Path(__file__).parent / "data"
 COMPILED = DATA / "compiled"
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(name: str) -> Any:
     """The compiled document `name` (gpus, models, releases), parsed once. Callers must not change it.
 

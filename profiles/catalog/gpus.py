@@ -132,8 +132,8 @@ def find_gpu(name: str) -> Gpu:
     """
     asked = name.strip()
     if _squash(asked) in ("cpu", "none"):
-        raise InputError(f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name an "
-                         "accelerator such as H100 or L40S")
+        raise InputError(f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name "
+                         "an accelerator such as H100 or L40S")
     notes: list[str] = []
     if _MIG.search(asked):
         notes.append(f"{asked!r} is a MIG slice: memory and rates here are the whole card's; state the slice's memory "
@@ -163,9 +163,10 @@ def find_gpu(name: str) -> Gpu:
 
 def _unknown(name: str) -> str:
     entries = compiled("gpus")
-    spellings = {_squash(alias): entry["name"] for entry in entries for alias in (entry["name"], *entry.get("aliases", ()))}
+    spellings = {_squash(alias): entry["name"] for entry in entries
+                 for alias in (entry["name"], *entry.get("aliases", ()))}
     near = difflib.get_close_matches(_squash(name), spellings, n=6, cutoff=0.5)
     names = list(dict.fromkeys(spellings[spelling] for spelling in near))[:3]
     hint = f"near it: {', '.join(names)}" if names else "for example H100, A100 80GB, L40S, RTX 4090, MI300X"
-    return (f"gpu is {name!r}: not in the catalog of {len(entries)} accelerators; {hint}; use one of those names, or `cpu` "
-            "for the CPU engine")
+    return (f"gpu is {name!r}: not in the catalog of {len(entries)} accelerators; {hint}; use one of those names, or "
+            "`cpu` for the CPU engine")
