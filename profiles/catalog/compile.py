@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from profiles.catalog.compile_models import compile_models
 from profiles.catalog.compiled import COMPILED, DATA
 from profiles.catalog.gpus import Gpu
 
@@ -38,7 +39,8 @@ def compile_gpus() -> list[dict[str, Any]]:
             memory_from="nvml" if memory["nvml_mib"] else "box", memory_bandwidth_gbs=memory["bandwidth_gbs"],
             unified_memory=memory["unified"], dense_tflops=entry["dense_tflops"],
             fp16_accumulate_tflops=entry.get("fp16_accumulate_tflops"), nvlink_gbs=links["nvlink_gbs"],
-            link=links["type"], link_gbs=max(fabric, default=None), pcie=links["pcie"], pcie_gbs=links["pcie_gbs"], tdp_w=entry["tdp_w"],
+            link=links["type"], link_gbs=max(fabric, default=None), pcie=links["pcie"],
+            pcie_gbs=links["pcie_gbs"], tdp_w=entry["tdp_w"],
             common=entry.get("common", False), sources=entry["sources"], check=entry["check"],
             unsure_groups=entry.get("unsure_groups", ()), notes=(entry["notes"],) if entry.get("notes") else ())
         compiled.append(card.model_dump(mode="json", exclude_defaults=True))
@@ -47,13 +49,16 @@ def compile_gpus() -> list[dict[str, Any]]:
 
 def compile_all() -> dict[str, Any]:
     """Every compiled document by its name."""
-    return {"gpus": compile_gpus(), "releases": read_source("releases")}
+    return {"gpus": compile_gpus(), "releases": read_source("releases"),
+            "models": compile_models(read_source("models")["models"], read_source("heads")["heads"])}
 
 
 def as_text(document: Any) -> str:
     """Compact, and one entry a line so that a change shows as a small difference."""
     if isinstance(document, list):
         return "[\n" + ",\n".join(as_text(entry) for entry in document) + "\n]"
+    if isinstance(document, dict) and any(isinstance(value, list) and len(value) > 20 for value in document.values()):
+        return "{\n" + ",\n".join(f"{json.dumps(key)}:{as_text(value)}" for key, value in document.items()) + "\n}"
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,0 +1,130 @@
+"""Compiles `models.yaml` and `heads.yaml`: config keys to shapes, listed totals where they say more than the shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from profiles.catalog.architecture import Count, count_parameters, shape_of
+from profiles.catalog.models import DraftHead
+from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
+from profiles.schema import Source
+
+AGREE = 0.05
+"""Relative difference up to which a listed total and the one counted from the shape are the same model."""
+
+
+def model_config(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry's config keys, its attention pattern written out layer by layer."""
+    config = dict(entry["config"])
+    pattern = entry.get("attention_pattern")
+    if pattern:
+        config["layer_types"] = [pattern[number % len(pattern)] for number in range(config["num_hidden_layers"])]
+    return config
+
+
+def _parameters(entry: Mapping[str, Any], count: Count) -> int:
+    """Stored parameters without MTP layers: listed or counted, as the entry says.
+
+    A listed total nearer to shape + MTP than to the shape alone includes the MTP layers.
+    """
+    if entry["params"] == "shape":
+        return count.total
+    listed = round(entry["listed"]["params_b"] * 1e9)
+    with_mtp = count.total + count.mtp
+    if count.mtp and abs(listed - with_mtp) < abs(listed - count.total):
+        return listed - count.mtp
+    return listed
+
+
+def _active(entry: Mapping[str, Any], shape: ModelShape, params: int, count: Count) -> int:
+    """Parameters one token multiplies with: from the shape where it agrees with the total, else nominal or params."""
+    unread = 0 if shape.tie_word_embeddings else count.embedding
+    if abs(params - count.total) <= AGREE * params:
+        return shape.active_params
+    nominal = entry.get("active")
+    return round(nominal["params_b"] * 1e9) if nominal else params - unread
+
+
+def compile_model(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One model: its shape as `ModelShape` fields, and the other checkpoints that share it."""
+    config, where = model_config(entry), f"catalog entry {entry['id']}"
+    count = count_parameters(config, where)
+    unread_attention = entry.get("attention_read") is False
+    doubt = "attention kind not read: taken as the config says, else full in every layer" if unread_attention else ""
+    origin = f"catalog ({entry['check']}{': ' + doubt if doubt else ''}), from {entry['sources'][0]}"
+    family = entry["tokenizer"]
+    shape = shape_of(config, model_id=entry["id"], where=where, origin=origin,
+                     source=Source.ASSUMED if unread_attention else Source.RECORDED,
+                     tokenizer=TokenizerFingerprint(vocab_size=config["vocab_size"], family=family) if family else None)
+    params = _parameters(entry, count)
+    shape = shape.model_copy(update={"params": params, "active_params": _active(entry, shape, params, count)})
+    return {"shape": shape.model_dump(mode="json", exclude_defaults=True), "also": entry.get("also", [])}
+
+
+# A head is a small network on the target's hidden states. Width of its input projection, in target widths: EAGLE joins
+# embedding and last hidden state; EAGLE-3 and the block-diffusion heads join three layers' hidden states.
+_JOINED = {"eagle": 2, "eagle3": 3, "dflash": 3, "dspark": 3, "dflare": 3}
+_LAYERS = {"eagle": 1, "eagle3": 1, "dflash": 5, "dspark": 5, "dflare": 5}
+
+
+def _head_from(target: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Config keys of a head that nobody published: one plain layer of the target's width (several for block heads)."""
+    heads = target["num_attention_heads"]
+    return {"model_type": "llama", "hidden_size": target["hidden_size"], "num_hidden_layers": _LAYERS.get(method, 1),
+            "num_attention_heads": heads, "num_key_value_heads": min(heads, target["num_key_value_heads"]),
+            "head_dim": target.get("head_dim") or target["hidden_size"] // heads,
+            "intermediate_size": target.get("intermediate_size") or 3 * target["hidden_size"],
+            "vocab_size": target["vocab_size"], "tie_word_embeddings": False}
+
+
+def _head_shape(entry: Mapping[str, Any], target: Mapping[str, Any] | None) -> tuple[ModelShape | None, str]:
+    """The head's shape: `params` are its own weights, `embedding_params` 0 because the table is the target's."""
+    method, config = entry["method"], dict(entry.get("config") or {})
+    needed = {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"}
+    origin = "config"
+    if method == "medusa":
+        return _medusa_shape(entry, config, target), "config"
+    if not needed <= set(config):
+        if target is None:
+            return None, "unknown"
+        config, origin = {**_head_from(target, method), **config}, "target"
+    shape = shape_of(config, model_id=entry["id"], where=f"catalog entry {entry['id']}",
+                     source=Source.RECORDED if origin == "config" and entry["check"] == "ok" else Source.ASSUMED,
+                     origin=f"catalog ({entry['check']}; {'published shape' if origin == 'config' else 'shape of a head like it'})")
+    width = config["hidden_size"]
+    vocabulary = config.get("draft_vocab_size") or config["vocab_size"]
+    own_head = vocabulary * width if config.get("draft_vocab_size") else 0
+    layers = shape.params - shape.vocab_size * width * (1 if shape.tie_word_embeddings else 2)
+    own = layers + _JOINED.get(method, 2) * width * width + own_head
+    return shape.model_copy(update={"params": own, "active_params": own - own_head + vocabulary * width,
+                                    "embedding_params": 0}), origin
+
+
+def _medusa_shape(entry: Mapping[str, Any], config: Mapping[str, Any], target: Mapping[str, Any] | None) -> ModelShape | None:
+    """Medusa: each head is residual blocks of the target's width and an output head of its own; no KV."""
+    if target is None and "hidden_size" not in config:
+        return None
+    width = config.get("hidden_size") or (target or {})["hidden_size"]
+    vocabulary = config.get("vocab_size") or (target or {})["vocab_size"]
+    heads, blocks = config.get("medusa_num_heads", 4), config.get("medusa_num_layers", 1)
+    own = heads * (blocks * width * width + vocabulary * width)
+    return ModelShape(id=entry["id"], model_type="medusa", params=own, active_params=own, num_layers=blocks,
+                      hidden_size=width, num_attention_heads=1, vocab_size=vocabulary, attention=(),
+                      source=Source.RECORDED if entry["check"] == "ok" else Source.ASSUMED,
+                      origin=f"catalog ({entry['check']})")
+
+
+def compile_models(models: Sequence[Mapping[str, Any]], heads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Both sources as one document: `models` (shape, also) and `heads` (fields of `DraftHead`)."""
+    by_id = {name: entry for entry in models for name in (entry["id"], *entry.get("also", ()))}
+    compiled_heads = []
+    for entry in heads:
+        target = next((by_id[name]["config"] for name in entry["targets"] if name in by_id), None)
+        shape, origin = _head_shape(entry, target)
+        head = DraftHead.model_validate({
+            "id": entry["id"], "method": entry["method"], "settings": entry.get("settings", {}),
+            "targets": entry["targets"], "shape": shape, "shape_from": origin, "sources": entry["sources"],
+            "check": entry["check"], "note": entry.get("note", "")})
+        compiled_heads.append(head.model_dump(mode="json", exclude_defaults=True))
+    return {"models": [compile_model(entry) for entry in models], "heads": compiled_heads}
