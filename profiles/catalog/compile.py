@@ -30,27 +30,44 @@ def compile_gpus() -> list[dict[str, Any]]:
     compiled = []
     for entry in read_source("gpus")["gpus"]:
         memory, links = entry["memory"], entry["links"]
-        fabric = [value for key, value in links.items()
-                  if key.endswith("_gbs") and key != "pcie_gbs" and value is not None]
+        fabric = [
+            value for key, value in links.items() if key.endswith("_gbs") and key != "pcie_gbs" and value is not None
+        ]
         card = Gpu(
-            name=entry["name"], aliases=entry["aliases"], vendor=entry["vendor"], architecture=entry["architecture"],
+            name=entry["name"],
+            aliases=entry["aliases"],
+            vendor=entry["vendor"],
+            architecture=entry["architecture"],
             compute_capability=entry["compute_capability"],
             memory_gib=round(memory["nvml_mib"] / 1024, 2) if memory["nvml_mib"] else memory["gb"],
-            memory_from="nvml" if memory["nvml_mib"] else "box", memory_bandwidth_gbs=memory["bandwidth_gbs"],
-            unified_memory=memory["unified"], dense_tflops=entry["dense_tflops"],
-            fp16_accumulate_tflops=entry.get("fp16_accumulate_tflops"), nvlink_gbs=links["nvlink_gbs"],
-            link=links["type"], link_gbs=max(fabric, default=None), pcie=links["pcie"],
-            pcie_gbs=links["pcie_gbs"], tdp_w=entry["tdp_w"],
-            common=entry.get("common", False), sources=entry["sources"], check=entry["check"],
-            unsure_groups=entry.get("unsure_groups", ()), notes=(entry["notes"],) if entry.get("notes") else ())
+            memory_from="nvml" if memory["nvml_mib"] else "box",
+            memory_bandwidth_gbs=memory["bandwidth_gbs"],
+            unified_memory=memory["unified"],
+            dense_tflops=entry["dense_tflops"],
+            fp16_accumulate_tflops=entry.get("fp16_accumulate_tflops"),
+            nvlink_gbs=links["nvlink_gbs"],
+            link=links["type"],
+            link_gbs=max(fabric, default=None),
+            pcie=links["pcie"],
+            pcie_gbs=links["pcie_gbs"],
+            tdp_w=entry["tdp_w"],
+            common=entry.get("common", False),
+            sources=entry["sources"],
+            check=entry["check"],
+            unsure_groups=entry.get("unsure_groups", ()),
+            notes=(entry["notes"],) if entry.get("notes") else (),
+        )
         compiled.append(card.model_dump(mode="json", exclude_defaults=True))
     return compiled
 
 
 def compile_all() -> dict[str, Any]:
     """Every compiled document by its name."""
-    return {"gpus": compile_gpus(), "releases": read_source("releases"),
-            "models": compile_models(read_source("models")["models"], read_source("heads")["heads"])}
+    return {
+        "gpus": compile_gpus(),
+        "releases": read_source("releases"),
+        "models": compile_models(read_source("models")["models"], read_source("heads")["heads"]),
+    }
 
 
 def as_text(document: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from profiles.catalog.architecture import Count, count_parameters, shape_of
 from profiles.catalog.models import DraftHead
-from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
+from profiles.catalog.shapes import ModelShape, MoEShape, TokenizerFingerprint
 from profiles.schema import Source
 
 AGREE = 0.05
@@ -17,6 +17,8 @@ AGREE = 0.05
 def model_config(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry's config keys, its attention pattern written out layer by layer."""
     config = dict(entry["config"])
+    if entry.get("quantization_config"):
+        config["quantization_config"] = entry["quantization_config"]
     pattern = entry.get("attention_pattern")
     if pattern:
         config["layer_types"] = [pattern[number % len(pattern)] for number in range(config["num_hidden_layers"])]
@@ -30,7 +32,7 @@ def _parameters(entry: Mapping[str, Any], count: Count) -> int:
     """
     if entry["params"] == "shape":
         return count.total
-    listed = round(entry["listed"]["params_b"] * 1e9)
+    listed = round(float(entry["listed"]["params_b"]) * 1e9)
     with_mtp = count.total + count.mtp
     if count.mtp and abs(listed - with_mtp) < abs(listed - count.total):
         return listed - count.mtp
@@ -38,12 +40,33 @@ def _parameters(entry: Mapping[str, Any], count: Count) -> int:
 
 
 def _active(entry: Mapping[str, Any], shape: ModelShape, params: int, count: Count) -> int:
-    """Parameters one token multiplies with: from the shape where it agrees with the total, else nominal or params."""
-    unread = 0 if shape.tie_word_embeddings else count.embedding
-    if abs(params - count.total) <= AGREE * params:
+    """Parameters one token multiplies with: the shape's where it can be trusted, else nominal, else all that is read.
+
+    A dense checkpoint with more in it than the language model's shape (vision tower, tables that are only looked up)
+    reads what the shape says; one with less is not what the shape says, and all of it is read.
+    """
+    nominal = round(float(entry["active"]["params_b"]) * 1e9) if entry.get("active") else None
+    agrees = abs(params - count.total) <= AGREE * params
+    if nominal is not None and not (agrees and 0.7 <= shape.active_params / nominal <= 1.45):
+        return nominal
+    if agrees or (count.total < params and not _incomplete(entry)):
         return shape.active_params
-    nominal = entry.get("active")
-    return round(nominal["params_b"] * 1e9) if nominal else params - unread
+    return params - (0 if shape.tie_word_embeddings else count.embedding)
+
+
+def _incomplete(entry: Mapping[str, Any]) -> bool:
+    """Linear layers whose sizes nobody read: the count lacks them."""
+    config = entry["config"]
+    return "full_attention_interval" in config and "linear_num_value_heads" not in config
+
+
+def _experts_that_fit(shape: ModelShape, params: int, count: Count) -> MoEShape | None:
+    """Where count and listed total disagree (latent experts, unread widths), experts get what the rest leaves over."""
+    moe = shape.moe
+    if moe is None or abs(params - count.total) <= AGREE * params:
+        return moe
+    routed = max(0, params - (count.total - count.experts))
+    return moe.model_copy(update={"expert_params": routed // (moe.moe_layers * moe.num_experts)})
 
 
 def compile_model(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,11 +77,22 @@ def compile_model(entry: Mapping[str, Any]) -> dict[str, Any]:
     doubt = "attention kind not read: taken as the config says, else full in every layer" if unread_attention else ""
     origin = f"catalog ({entry['check']}{': ' + doubt if doubt else ''}), from {entry['sources'][0]}"
     family = entry["tokenizer"]
-    shape = shape_of(config, model_id=entry["id"], where=where, origin=origin,
-                     source=Source.ASSUMED if unread_attention else Source.RECORDED,
-                     tokenizer=TokenizerFingerprint(vocab_size=config["vocab_size"], family=family) if family else None)
+    shape = shape_of(
+        config,
+        model_id=entry["id"],
+        where=where,
+        origin=origin,
+        source=Source.ASSUMED if unread_attention else Source.RECORDED,
+        tokenizer=TokenizerFingerprint(vocab_size=config["vocab_size"], family=family) if family else None,
+    )
     params = _parameters(entry, count)
-    shape = shape.model_copy(update={"params": params, "active_params": _active(entry, shape, params, count)})
+    shape = shape.model_copy(
+        update={
+            "params": params,
+            "active_params": _active(entry, shape, params, count),
+            "moe": _experts_that_fit(shape, params, count),
+        }
+    )
     return {"shape": shape.model_dump(mode="json", exclude_defaults=True), "also": entry.get("also", [])}
 
 
@@ -71,11 +105,17 @@ _LAYERS = {"eagle": 1, "eagle3": 1, "dflash": 5, "dspark": 5, "dflare": 5}
 def _head_from(target: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Config keys of a head that nobody published: one plain layer of the target's width (several for block heads)."""
     heads = target["num_attention_heads"]
-    return {"model_type": "llama", "hidden_size": target["hidden_size"], "num_hidden_layers": _LAYERS.get(method, 1),
-            "num_attention_heads": heads, "num_key_value_heads": min(heads, target["num_key_value_heads"]),
-            "head_dim": target.get("head_dim") or target["hidden_size"] // heads,
-            "intermediate_size": target.get("intermediate_size") or 3 * target["hidden_size"],
-            "vocab_size": target["vocab_size"], "tie_word_embeddings": False}
+    return {
+        "model_type": "llama",
+        "hidden_size": target["hidden_size"],
+        "num_hidden_layers": _LAYERS.get(method, 1),
+        "num_attention_heads": heads,
+        "num_key_value_heads": min(heads, target["num_key_value_heads"]),
+        "head_dim": target.get("head_dim") or target["hidden_size"] // heads,
+        "intermediate_size": target.get("intermediate_size") or 3 * target["hidden_size"],
+        "vocab_size": target["vocab_size"],
+        "tie_word_embeddings": False,
+    }
 
 
 def _head_shape(entry: Mapping[str, Any], target: Mapping[str, Any] | None) -> tuple[ModelShape | None, str]:
@@ -89,19 +129,26 @@ def _head_shape(entry: Mapping[str, Any], target: Mapping[str, Any] | None) -> t
         if target is None:
             return None, "unknown"
         config, origin = {**_head_from(target, method), **config}, "target"
-    shape = shape_of(config, model_id=entry["id"], where=f"catalog entry {entry['id']}",
-                     source=Source.RECORDED if origin == "config" and entry["check"] == "ok" else Source.ASSUMED,
-                     origin=f"catalog ({entry['check']}; {'published shape' if origin == 'config' else 'shape of a head like it'})")
+    shape = shape_of(
+        config,
+        model_id=entry["id"],
+        where=f"catalog entry {entry['id']}",
+        source=Source.RECORDED if origin == "config" and entry["check"] == "ok" else Source.ASSUMED,
+        origin=f"catalog ({entry['check']}; {'published shape' if origin == 'config' else 'shape of a head like it'})",
+    )
     width = config["hidden_size"]
     vocabulary = config.get("draft_vocab_size") or config["vocab_size"]
     own_head = vocabulary * width if config.get("draft_vocab_size") else 0
     layers = shape.params - shape.vocab_size * width * (1 if shape.tie_word_embeddings else 2)
     own = layers + _JOINED.get(method, 2) * width * width + own_head
-    return shape.model_copy(update={"params": own, "active_params": own - own_head + vocabulary * width,
-                                    "embedding_params": 0}), origin
+    return shape.model_copy(
+        update={"params": own, "active_params": own - own_head + vocabulary * width, "embedding_params": 0}
+    ), origin
 
 
-def _medusa_shape(entry: Mapping[str, Any], config: Mapping[str, Any], target: Mapping[str, Any] | None) -> ModelShape | None:
+def _medusa_shape(
+    entry: Mapping[str, Any], config: Mapping[str, Any], target: Mapping[str, Any] | None
+) -> ModelShape | None:
     """Medusa: each head is residual blocks of the target's width and an output head of its own; no KV."""
     if target is None and "hidden_size" not in config:
         return None
@@ -109,10 +156,19 @@ def _medusa_shape(entry: Mapping[str, Any], config: Mapping[str, Any], target: M
     vocabulary = config.get("vocab_size") or (target or {})["vocab_size"]
     heads, blocks = config.get("medusa_num_heads", 4), config.get("medusa_num_layers", 1)
     own = heads * (blocks * width * width + vocabulary * width)
-    return ModelShape(id=entry["id"], model_type="medusa", params=own, active_params=own, num_layers=blocks,
-                      hidden_size=width, num_attention_heads=1, vocab_size=vocabulary, attention=(),
-                      source=Source.RECORDED if entry["check"] == "ok" else Source.ASSUMED,
-                      origin=f"catalog ({entry['check']})")
+    return ModelShape(
+        id=entry["id"],
+        model_type="medusa",
+        params=own,
+        active_params=own,
+        num_layers=blocks,
+        hidden_size=width,
+        num_attention_heads=1,
+        vocab_size=vocabulary,
+        attention=(),
+        source=Source.RECORDED if entry["check"] == "ok" else Source.ASSUMED,
+        origin=f"catalog ({entry['check']})",
+    )
 
 
 def compile_models(models: Sequence[Mapping[str, Any]], heads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -122,9 +178,18 @@ def compile_models(models: Sequence[Mapping[str, Any]], heads: Sequence[Mapping[
     for entry in heads:
         target = next((by_id[name]["config"] for name in entry["targets"] if name in by_id), None)
         shape, origin = _head_shape(entry, target)
-        head = DraftHead.model_validate({
-            "id": entry["id"], "method": entry["method"], "settings": entry.get("settings", {}),
-            "targets": entry["targets"], "shape": shape, "shape_from": origin, "sources": entry["sources"],
-            "check": entry["check"], "note": entry.get("note", "")})
+        head = DraftHead.model_validate(
+            {
+                "id": entry["id"],
+                "method": entry["method"],
+                "settings": entry.get("settings", {}),
+                "targets": entry["targets"],
+                "shape": shape,
+                "shape_from": origin,
+                "sources": entry["sources"],
+                "check": entry["check"],
+                "note": entry.get("note", ""),
+            }
+        )
         compiled_heads.append(head.model_dump(mode="json", exclude_defaults=True))
     return {"models": [compile_model(entry) for entry in models], "heads": compiled_heads}

@@ -27,5 +27,7 @@ def compiled(name: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"the catalog file {path} cannot be read ({error}): expected compiled JSON; reinstall the "
-                         "package, or rebuild it with `python -m profiles.catalog.compile`") from error
+        raise InputError(
+            f"the catalog file {path} cannot be read ({error}): expected compiled JSON; reinstall the "
+            "package, or rebuild it with `python -m profiles.catalog.compile`"
+        ) from error

@@ -62,8 +62,28 @@ class Gpu(Schema):
 
 
 # Words that name a maker, a brand or the plain fact of being a card: they never tell two catalog entries apart.
-_NOISE = frozenset({"nvidia", "amd", "intel", "google", "geforce", "tesla", "quadro", "instinct", "gpu", "graphics",
-                    "edition", "generation", "r", "tm", "card", "accelerator", "oam", "corporation"})
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "amd",
+        "intel",
+        "google",
+        "geforce",
+        "tesla",
+        "quadro",
+        "instinct",
+        "gpu",
+        "graphics",
+        "edition",
+        "generation",
+        "r",
+        "tm",
+        "card",
+        "accelerator",
+        "oam",
+        "corporation",
+    }
+)
 # Words that make another product of the same number: `4070` never means `4070 Ti SUPER`.
 _PRODUCT = frozenset({"super", "ti", "d"})
 _MIG = re.compile(r"\s+MIG\s+\d+[cg]\.[\w.+]+$", re.IGNORECASE)
@@ -132,28 +152,36 @@ def find_gpu(name: str) -> Gpu:
     """
     asked = name.strip()
     if _squash(asked) in ("cpu", "none"):
-        raise InputError(f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name "
-                         "an accelerator such as H100 or L40S")
+        raise InputError(
+            f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name "
+            "an accelerator such as H100 or L40S"
+        )
     notes: list[str] = []
     if _MIG.search(asked):
-        notes.append(f"{asked!r} is a MIG slice: memory and rates here are the whole card's; state the slice's memory "
-                     "in hardware.memory_gib")
+        notes.append(
+            f"{asked!r} is a MIG slice: memory and rates here are the whole card's; state the slice's memory "
+            "in hardware.memory_gib"
+        )
         asked = _MIG.sub("", asked)
     entries = compiled("gpus")
     exact, words, known = _index()
-    driver = {alias.lower(): number for number, entry in enumerate(entries) for alias in entry.get("aliases", ())
-              if alias.startswith(("NVIDIA ", "Tesla ", "AMD ", "Intel(R) "))}
+    driver = {
+        alias.lower(): number
+        for number, entry in enumerate(entries)
+        for alias in entry.get("aliases", ())
+        if alias.startswith(("NVIDIA ", "Tesla ", "AMD ", "Intel(R) "))
+    }
     if asked.lower() in driver:
         # A driver's full name is one card, whatever longer names contain it.
         return _with_note(entries[driver[asked.lower()]], *notes)
     query = {part for word in _words(asked) for part in _segment(word, known)}
-    fits = [number for number, own in enumerate(words)
-            if query and query <= own and query & _PRODUCT == own & _PRODUCT]
+    fits = [number for number, own in enumerate(words) if query and query <= own and query & _PRODUCT == own & _PRODUCT]
     hit = exact.get(_squash(asked))
     if hit is None and not fits:
         raise InputError(_unknown(name))
-    if hit is None or (_squash(entries[hit]["name"]) != _squash(asked)
-                       and any(entries[number].get("common") for number in fits)):
+    if hit is None or (
+        _squash(entries[hit]["name"]) != _squash(asked) and any(entries[number].get("common") for number in fits)
+    ):
         hit = min(fits, key=lambda number: (not entries[number].get("common", False), len(words[number]), number))
     others = [entries[number]["name"] for number in fits if number != hit]
     if others:
@@ -163,10 +191,13 @@ def find_gpu(name: str) -> Gpu:
 
 def _unknown(name: str) -> str:
     entries = compiled("gpus")
-    spellings = {_squash(alias): entry["name"] for entry in entries
-                 for alias in (entry["name"], *entry.get("aliases", ()))}
+    spellings = {
+        _squash(alias): entry["name"] for entry in entries for alias in (entry["name"], *entry.get("aliases", ()))
+    }
     near = difflib.get_close_matches(_squash(name), spellings, n=6, cutoff=0.5)
     names = list(dict.fromkeys(spellings[spelling] for spelling in near))[:3]
     hint = f"near it: {', '.join(names)}" if names else "for example H100, A100 80GB, L40S, RTX 4090, MI300X"
-    return (f"gpu is {name!r}: not in the catalog of {len(entries)} accelerators; {hint}; use one of those names, or "
-            "`cpu` for the CPU engine")
+    return (
+        f"gpu is {name!r}: not in the catalog of {len(entries)} accelerators; {hint}; use one of those names, or "
+        "`cpu` for the CPU engine"
+    )

@@ -30,21 +30,27 @@ class Fields:
         self.where = where
 
     def integer(self, *names: str, default: int | None = None, most: int = 10**9, least: int = 0) -> int:
-        """The first of `names` that is set; InputError where it is no whole number in range, or missing without default."""
+        """The first of `names` that is set; InputError where it is not in range, or needed and missing."""
         for name in names:
             value = self.values.get(name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-                raise InputError(f"{self.where}: {name} is {str(value)[:60]!r}: expected a whole number; the file is no "
-                                 "usable model config, fetch it again")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
+                raise InputError(
+                    f"{self.where}: {name} is {str(value)[:60]!r}: expected a whole number; the file is no "
+                    "usable model config, fetch it again"
+                )
             if not least <= value <= most:
-                raise InputError(f"{self.where}: {name} is {value}: expected {least} to {most}; the file is no usable "
-                                 "model config, fetch it again")
+                raise InputError(
+                    f"{self.where}: {name} is {value}: expected {least} to {most}; the file is no usable "
+                    "model config, fetch it again"
+                )
             return int(value)
         if default is None:
-            raise InputError(f"{self.where}: none of {', '.join(names)} is there: expected a transformer's config.json; "
-                             "check that the folder or id names a language model")
+            raise InputError(
+                f"{self.where}: none of {', '.join(names)} is there: expected a transformer's config.json; "
+                "check that the folder or id names a language model"
+            )
         return default
 
     def optional(self, *names: str, most: int = 10**9) -> int | None:
@@ -77,16 +83,36 @@ class Fields:
 
 
 _BY_NAME: dict[str, Mixer] = {
-    "full_attention": "full", "attention": "full", "hybrid": "full", "softmax": "full", "sliding_attention": "sliding",
-    "local_attention": "sliding", "sliding": "sliding", "local": "sliding", "global": "full", "full": "full",
-    "chunked_attention": "sliding", "linear_attention": "linear", "mamba": "mamba", "mamba2": "mamba2", "recurrent": "linear",
-    "conv": "conv", "moe": "none", "mlp": "none", "-": "none", "E": "none", "M": "mamba2", "*": "full",
+    "full_attention": "full",
+    "attention": "full",
+    "hybrid": "full",
+    "softmax": "full",
+    "sliding_attention": "sliding",
+    "local_attention": "sliding",
+    "sliding": "sliding",
+    "local": "sliding",
+    "global": "full",
+    "full": "full",
+    "chunked_attention": "sliding",
+    "linear_attention": "linear",
+    "mamba": "mamba",
+    "mamba2": "mamba2",
+    "recurrent": "linear",
+    "conv": "conv",
+    "moe": "none",
+    "mlp": "none",
+    "-": "none",
+    "E": "none",
+    "M": "mamba2",
+    "*": "full",
     "deepseek_sparse_attention": "full",
 }
 
 
 def _linear_kind(fields: Fields) -> Mixer:
-    if fields.values.get("linear_num_value_heads") is not None or fields.model_type.startswith(("qwen3_next", "qwen3_5")):
+    if fields.values.get("linear_num_value_heads") is not None or fields.model_type.startswith(
+        ("qwen3_next", "qwen3_5")
+    ):
         return "gdn"
     return "kda" if fields.mapping("linear_attn_config") else "linear"
 
@@ -101,8 +127,10 @@ def _mixers(fields: Fields, count: int) -> list[Mixer]:
     if names is not None and len(names) >= count:
         state = "mamba2" if values.get("mamba_num_heads") or values.get("mamba_n_heads") else "mamba"
         kinds = [_BY_NAME.get(name, "full") for name in names[:count]]
-        return [state if kind == "mamba" else _linear_kind(fields) if kind == "linear" else kind  # type: ignore[misc]
-                for kind in kinds]
+        return [
+            state if kind == "mamba" else _linear_kind(fields) if kind == "linear" else kind  # type: ignore[misc]
+            for kind in kinds
+        ]
     linear = fields.mapping("linear_attn_config")
     if linear:
         full = set(Fields(linear, fields.where).integers("full_attn_layers") or ())
@@ -153,7 +181,10 @@ def _experts(fields: Fields, count: int) -> list[bool]:
     if isinstance(frequency, Sequence) and not isinstance(frequency, str) and len(frequency) >= count:
         return [bool(flag) for flag in frequency[:count]]
     every = frequency if isinstance(frequency, int) and frequency > 0 else 1
-    step = fields.integer("decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period", default=1, least=0) or 1
+    step = (
+        fields.integer("decoder_sparse_step", "interleave_moe_layer_step", "expert_layer_period", default=1, least=0)
+        or 1
+    )
     offset = fields.optional("expert_layer_offset")
     dense = set(fields.integers("mlp_only_layers") or ())
     listed = fields.integers("moe_layers")
@@ -164,8 +195,10 @@ def _experts(fields: Fields, count: int) -> list[bool]:
         return [number in listed for number in range(count)]
     if offset is not None:
         return [number % step == offset for number in range(count)]
-    return [number >= first_dense and number % every == 0 and (number + 1) % step == 0 and number not in dense
-            for number in range(count)]
+    return [
+        number >= first_dense and number % every == 0 and (number + 1) % step == 0 and number not in dense
+        for number in range(count)
+    ]
 
 
 def experts(fields: Fields) -> int:
@@ -185,9 +218,9 @@ def read_layers(fields: Fields) -> list[Layer]:
         mixers = ["mla" if mixer == "full" else mixer for mixer in mixers]
     sparse = _experts(fields, count)
     # Nemotron-H lists mixers and feed-forward blocks as layers of their own.
-    alternating = (fields.values.get("hybrid_override_pattern") or
-                   ("moe" in (fields.strings("layers_block_type") or ())
-                    or "mlp" in (fields.strings("layers_block_type") or ())))
+    alternating = fields.values.get("hybrid_override_pattern") or (
+        "moe" in (fields.strings("layers_block_type") or ()) or "mlp" in (fields.strings("layers_block_type") or ())
+    )
     names = fields.values.get("hybrid_override_pattern") or fields.strings("layers_block_type") or ()
     shared_from = count - fields.integer("num_kv_shared_layers", default=0)
     layers = []

@@ -37,8 +37,23 @@ class DraftHead(Schema):
 
 
 # Organisations that publish copies and quantized versions of others' models under the same or nearly the same name.
-MIRRORS = ("unsloth", "nousresearch", "redhatai", "neuralmagic", "nvidia", "hugging-quants", "casperhansen", "thebloke",
-           "lmstudio-community", "mlx-community", "amd", "intel", "modelcloud", "second-state", "cognitivecomputations")
+MIRRORS = (
+    "unsloth",
+    "nousresearch",
+    "redhatai",
+    "neuralmagic",
+    "nvidia",
+    "hugging-quants",
+    "casperhansen",
+    "thebloke",
+    "lmstudio-community",
+    "mlx-community",
+    "amd",
+    "intel",
+    "modelcloud",
+    "second-state",
+    "cognitivecomputations",
+)
 
 
 def normal_id(model_id: str) -> str:
@@ -113,8 +128,12 @@ def find_model(model_id: str) -> ModelShape | None:
         if ending is None or base is None:
             return None
         original = ModelShape.model_validate(base[0]["shape"])
-        return _quantized(original, ending[1]).model_copy(update={
-            "id": model_id, "origin": f"{original.origin}; shape of {original.id}, its format read from the name's ending"})
+        return _quantized(original, ending[1]).model_copy(
+            update={
+                "id": model_id,
+                "origin": f"{original.origin}; shape of {original.id}, its format read from the name's ending",
+            }
+        )
     shape = ModelShape.model_validate(found[0]["shape"])
     if found[1]:
         return shape
@@ -161,16 +180,19 @@ def _family(target_id: str) -> set[str]:
 def heads_for(target_id: str) -> tuple[DraftHead, ...]:
     """Heads trained for this very target, checked ones first; a head for another checkpoint of it is not offered."""
     ids = _family(target_id)
-    fits = [DraftHead.model_validate(head) for head in compiled("models")["heads"]
-            if any(normal_id(target) in ids for target in head["targets"])]
+    fits = [
+        DraftHead.model_validate(head)
+        for head in compiled("models")["heads"]
+        if any(normal_id(target) in ids for target in head["targets"])
+    ]
     return tuple(sorted(fits, key=lambda head: (head.check != "ok", head.id)))
 
 
 def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
-    """Smaller models that speak the target's tokens: same tokenizer family and the same vocabulary size, smallest first.
+    """Smaller models that speak the target's tokens: same tokenizer family and the same vocabulary size.
 
-    vLLM refuses a draft model whose vocabulary size differs, be it by padding; at most a third of the target's
-    parameters per token, above which drafting costs too much to be considered.
+    The target's own series comes first, then the smallest. vLLM refuses a draft model whose vocabulary size differs,
+    be it by padding. At most a third of the target's parameters per token, above which drafting costs too much.
     """
     family = target.tokenizer.family if target.tokenizer else None
     if family is None:
@@ -182,7 +204,20 @@ def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
     for entry in compiled("models")["models"]:
         raw = entry["shape"]
         label = raw.get("tokenizer", {}).get("family")
-        if (label == family and raw["vocab_size"] == target.vocab_size and raw["id"] != target.id
-                and raw["params"] < target.params and raw["active_params"] * 3 <= target.active_params):
+        if (
+            label == family
+            and raw["vocab_size"] == target.vocab_size
+            and raw["id"] != target.id
+            and raw["params"] < target.params
+            and raw["active_params"] * 3 <= target.active_params
+        ):
             fits.append(ModelShape.model_validate(raw))
-    return tuple(sorted(fits, key=lambda shape: (shape.active_params, shape.id)))
+    return tuple(sorted(fits, key=lambda shape: (not _same_series(shape.id, target.id), shape.active_params, shape.id)))
+
+
+def _same_series(one: str, other: str) -> bool:
+    """Whether two names belong to one series: what stands before the size is the same (`qwen3`, `llama-3`)."""
+    series = [
+        re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)|\.\d(?=-)", normal_id(name).rsplit("/", 1)[-1])[0] for name in (one, other)
+    ]
+    return series[0] == series[1]

@@ -6,8 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-DTYPE_BITS = {"float32": 32.0, "fp32": 32.0, "float": 32.0, "bfloat16": 16.0, "bf16": 16.0, "float16": 16.0, "fp16": 16.0,
-              "half": 16.0, "float8_e4m3fn": 8.0, "float8_e5m2": 8.0, "float64": 64.0}
+DTYPE_BITS = {
+    "float32": 32.0,
+    "fp32": 32.0,
+    "float": 32.0,
+    "bfloat16": 16.0,
+    "bf16": 16.0,
+    "float16": 16.0,
+    "fp16": 16.0,
+    "half": 16.0,
+    "float8_e4m3fn": 8.0,
+    "float8_e5m2": 8.0,
+    "float64": 64.0,
+}
 """Bits of one element by torch dtype name."""
 
 
@@ -41,7 +52,11 @@ def _grouped(config: Mapping[str, Any], bits: float) -> float:
 def _compressed_tensors(config: Mapping[str, Any]) -> Quantization:
     groups = config.get("config_groups")
     entries = list(groups.values()) if isinstance(groups, Mapping) else []
-    weights = [entry["weights"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("weights"), Mapping)]
+    weights = [
+        entry["weights"]
+        for entry in entries
+        if isinstance(entry, Mapping) and isinstance(entry.get("weights"), Mapping)
+    ]
     if not weights:
         return Quantization("compressed-tensors", 8.0, note="bits of the weights are not stated: taken as 8")
     first = weights[0]
@@ -50,14 +65,23 @@ def _compressed_tensors(config: Mapping[str, Any]) -> Quantization:
     # Float-4 in groups of 16 carries an 8-bit scale a group (NVFP4), of 32 too (MXFP4); integers carry a 16-bit one.
     scale = 8.0 if first.get("type") == "float" else 16.0
     targets = {str(target) for entry in entries if isinstance(entry, Mapping) for target in entry.get("targets") or ()}
-    scope: Literal["linear", "experts"] = "experts" if targets and all("expert" in target for target in targets) else "linear"
+    scope: Literal["linear", "experts"] = (
+        "experts" if targets and all("expert" in target for target in targets) else "linear"
+    )
     return Quantization("compressed-tensors", bits + (scale / group if group > 0 else 0.0), scope)
 
 
 def _by_algorithm(name: str, algorithm: str) -> Quantization | None:
-    known = {"NVFP4": Quantization("nvfp4", 4.5), "W4A16_NVFP4": Quantization("nvfp4", 4.5), "FP8": Quantization("fp8", 8.0),
-             "FP8_PB_WO": Quantization("fp8", 8.0), "MXFP8": Quantization("mxfp8", 8.25), "W4A8_AWQ": Quantization("awq", 4.16),
-             "W4A16_AWQ": Quantization("awq", 4.16), "INT8_SQ": Quantization("int8", 8.0)}
+    known = {
+        "NVFP4": Quantization("nvfp4", 4.5),
+        "W4A16_NVFP4": Quantization("nvfp4", 4.5),
+        "FP8": Quantization("fp8", 8.0),
+        "FP8_PB_WO": Quantization("fp8", 8.0),
+        "MXFP8": Quantization("mxfp8", 8.25),
+        "W4A8_AWQ": Quantization("awq", 4.16),
+        "W4A16_AWQ": Quantization("awq", 4.16),
+        "INT8_SQ": Quantization("int8", 8.0),
+    }
     return known.get(algorithm.upper())
 
 
@@ -102,11 +126,18 @@ def quantization_of_name(model_name: str) -> tuple[str, Quantization] | None:
     A guess by convention: bits as those formats usually store them.
     """
     endings = {
-        "-fp8-dynamic": Quantization("compressed-tensors", 8.0), "-fp8": Quantization("fp8", 8.0),
-        "-quantized.w8a8": Quantization("compressed-tensors", 8.0), "-quantized.w4a16": Quantization("compressed-tensors", 4.125),
-        "-gptq-int4": Quantization("gptq", 4.16), "-gptq-int8": Quantization("gptq", 8.19), "-gptq": Quantization("gptq", 4.16),
-        "-awq-int4": Quantization("awq", 4.16), "-awq": Quantization("awq", 4.16), "-nvfp4": Quantization("nvfp4", 4.5),
-        "-fp4": Quantization("nvfp4", 4.5), "-bnb-4bit": Quantization("bitsandbytes", 4.5),
+        "-fp8-dynamic": Quantization("compressed-tensors", 8.0),
+        "-fp8": Quantization("fp8", 8.0),
+        "-quantized.w8a8": Quantization("compressed-tensors", 8.0),
+        "-quantized.w4a16": Quantization("compressed-tensors", 4.125),
+        "-gptq-int4": Quantization("gptq", 4.16),
+        "-gptq-int8": Quantization("gptq", 8.19),
+        "-gptq": Quantization("gptq", 4.16),
+        "-awq-int4": Quantization("awq", 4.16),
+        "-awq": Quantization("awq", 4.16),
+        "-nvfp4": Quantization("nvfp4", 4.5),
+        "-fp4": Quantization("nvfp4", 4.5),
+        "-bnb-4bit": Quantization("bitsandbytes", 4.5),
     }
     lowered = model_name.lower()
     for ending, quantization in endings.items():

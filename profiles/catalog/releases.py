@@ -15,8 +15,11 @@ from profiles.schema import Schema
 
 Version = tuple[int, int, int]
 
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?(?P<rest>[.\-_]?(?:rc|a|b|alpha|beta|dev|post|pre)[.\-_]?\d*"
-                      r"(?:\.dev\d+)?|\.\d+)?(?:\+[\w.]+)?", re.IGNORECASE)
+_VERSION = re.compile(
+    r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,6}))?(?P<rest>[.\-_]?(?:rc|a|b|alpha|beta|dev|post|pre)[.\-_]?\d*"
+    r"(?:\.dev\d+)?|\.\d+)?(?:\+[\w.]+)?",
+    re.IGNORECASE,
+)
 _MOVING = frozenset({"nightly", "latest", "main", "master", "dev", "head"})
 
 
@@ -84,8 +87,9 @@ class Release(Schema):
             return f"speculative-config key {key!r} was removed in vLLM {fact['until']}{note}"
         return f"speculative-config key {key!r} came with vLLM {fact['since']}{note}"
 
-    def default_limits(self, memory_gib: float | None, gpu_name: str = "", *, cpu: bool = False,
-                       workers: int = 1) -> Limits:
+    def default_limits(
+        self, memory_gib: float | None, gpu_name: str = "", *, cpu: bool = False, workers: int = 1
+    ) -> Limits:
         """max_num_seqs and max_num_batched_tokens when left out.
 
         Args:
@@ -97,8 +101,10 @@ class Release(Schema):
         facts = compiled("releases")
         if cpu:
             per_worker = facts["cpu_limits"]
-            return Limits(max_num_seqs=per_worker["max_num_seqs"] * workers,
-                          max_num_batched_tokens=per_worker["max_num_batched_tokens"] * workers)
+            return Limits(
+                max_num_seqs=per_worker["max_num_seqs"] * workers,
+                max_num_batched_tokens=per_worker["max_num_batched_tokens"] * workers,
+            )
         for band in facts["limits"]:
             excluded = band.get("not_named", "\0") in gpu_name.lower()
             if (memory_gib or 0.0) >= band["min_memory_gib"] and not excluded:
@@ -168,8 +174,10 @@ def release(version: str) -> Release:
     else:
         match = _VERSION.fullmatch(text)
         if match is None:
-            raise InputError(f"vllm_version is {version!r}: expected a release such as {facts['newest']}.0, or nightly; "
-                             "`vllm --version` prints the installed one")
+            raise InputError(
+                f"vllm_version is {version!r}: expected a release such as {facts['newest']}.0, or nightly; "
+                "`vllm --version` prints the installed one"
+            )
         parsed = version_tuple(text)
         known = True
         rules = ".".join(map(str, parsed))
@@ -188,9 +196,18 @@ def release(version: str) -> Release:
     internal = frozenset(name for name in keys if facts["speculative_keys"][name].get("kind"))
     methods = frozenset(name for name, spans in facts["methods"].items() if any(_holds(span, rules) for span in spans))
     return Release(
-        version=text.lstrip("vV") if text[:1] in "vV" and text[1:2].isdigit() else text, rules=rules, known=known,
-        speculative_keys=keys - internal, internal_keys=internal, methods=methods,
-        method_spellings={old: name for name, spellings in facts["method_spellings"].items() if name in methods
-                          for old in spellings},
-        rejection_methods=names("rejection_methods"), serve_options=names("serve_options"), features=names("features"),
-        default_runner=runner["default"], runner_by_architecture=runner["allow_list"])
+        version=text.lstrip("vV") if text[:1] in "vV" and text[1:2].isdigit() else text,
+        rules=rules,
+        known=known,
+        speculative_keys=keys - internal,
+        internal_keys=internal,
+        methods=methods,
+        method_spellings={
+            old: name for name, spellings in facts["method_spellings"].items() if name in methods for old in spellings
+        },
+        rejection_methods=names("rejection_methods"),
+        serve_options=names("serve_options"),
+        features=names("features"),
+        default_runner=runner["default"],
+        runner_by_architecture=runner["allow_list"],
+    )
