@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiles.catalog.architecture import Count, count_parameters, shape_of
+from profiles.catalog.heads import head_shape
 from profiles.catalog.models import DraftHead
 from profiles.catalog.shapes import ModelShape, MoEShape, TokenizerFingerprint
 from profiles.schema import Source
@@ -96,10 +97,8 @@ def compile_model(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"shape": shape.model_dump(mode="json", exclude_defaults=True), "also": entry.get("also", [])}
 
 
-# A head is a small network on the target's hidden states. Width of its input projection, in target widths: EAGLE joins
-# embedding and last hidden state; EAGLE-3 and the block-diffusion heads join three layers' hidden states.
-_JOINED = {"eagle": 2, "eagle3": 3, "dflash": 3, "dspark": 3, "dflare": 3}
-_LAYERS = {"eagle": 1, "eagle3": 1, "dflash": 5, "dspark": 5, "dflare": 5}
+_LAYERS = {"dflash": 5, "dspark": 5, "dflare": 5}
+"""Layers of a head whose config was not read: what the published ones of that method have most often."""
 
 
 def _head_from(target: Mapping[str, Any], method: str) -> dict[str, Any]:
@@ -119,56 +118,27 @@ def _head_from(target: Mapping[str, Any], method: str) -> dict[str, Any]:
 
 
 def _head_shape(entry: Mapping[str, Any], target: Mapping[str, Any] | None) -> tuple[ModelShape | None, str]:
-    """The head's shape: `params` are its own weights, `embedding_params` 0 because the table is the target's."""
+    """The head's shape, and whether it is the published one (config) or made after the target's."""
     method, config = entry["method"], dict(entry.get("config") or {})
-    needed = {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"}
-    origin = "config"
-    if method == "medusa":
-        return _medusa_shape(entry, config, target), "config"
-    if not needed <= set(config):
-        if target is None:
-            return None, "unknown"
-        config, origin = {**_head_from(target, method), **config}, "target"
-    shape = shape_of(
+    needed = {"hidden_size", "vocab_size"}
+    if method != "medusa":
+        needed |= {"num_hidden_layers", "num_attention_heads"}
+    made_up = not needed <= set(config)
+    if made_up and target is None:
+        return None, "unknown"
+    if made_up and target is not None:
+        config = {**_head_from(target, method), **config}
+    said = "shape after the target's" if made_up else "published shape"
+    sure = not made_up and entry["check"] == "ok"
+    shape = head_shape(
         config,
+        method,
         model_id=entry["id"],
         where=f"catalog entry {entry['id']}",
-        source=Source.RECORDED if origin == "config" and entry["check"] == "ok" else Source.ASSUMED,
-        origin=f"catalog ({entry['check']}; {'published shape' if origin == 'config' else 'shape of a head like it'})",
+        source=Source.RECORDED if sure else Source.ASSUMED,
+        origin=f"catalog ({entry['check']}; {said})",
     )
-    width = config["hidden_size"]
-    vocabulary = config.get("draft_vocab_size") or config["vocab_size"]
-    own_head = vocabulary * width if config.get("draft_vocab_size") else 0
-    layers = shape.params - shape.vocab_size * width * (1 if shape.tie_word_embeddings else 2)
-    own = layers + _JOINED.get(method, 2) * width * width + own_head
-    return shape.model_copy(
-        update={"params": own, "active_params": own - own_head + vocabulary * width, "embedding_params": 0}
-    ), origin
-
-
-def _medusa_shape(
-    entry: Mapping[str, Any], config: Mapping[str, Any], target: Mapping[str, Any] | None
-) -> ModelShape | None:
-    """Medusa: each head is residual blocks of the target's width and an output head of its own; no KV."""
-    if target is None and "hidden_size" not in config:
-        return None
-    width = config.get("hidden_size") or (target or {})["hidden_size"]
-    vocabulary = config.get("vocab_size") or (target or {})["vocab_size"]
-    heads, blocks = config.get("medusa_num_heads", 4), config.get("medusa_num_layers", 1)
-    own = heads * (blocks * width * width + vocabulary * width)
-    return ModelShape(
-        id=entry["id"],
-        model_type="medusa",
-        params=own,
-        active_params=own,
-        num_layers=blocks,
-        hidden_size=width,
-        num_attention_heads=1,
-        vocab_size=vocabulary,
-        attention=(),
-        source=Source.RECORDED if entry["check"] == "ok" else Source.ASSUMED,
-        origin=f"catalog ({entry['check']})",
-    )
+    return shape, "target" if made_up else "config"
 
 
 def compile_models(models: Sequence[Mapping[str, Any]], heads: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from profiles.catalog.layers import Fields, Mixer, experts, read_layers
 
-_NESTED = ("text_config", "llm_config", "language_config", "language_model_config")
+_NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "transformer_layer_config")
 # Feed-forward blocks with two matrices instead of three (no gate).
 _UNGATED = (
     "opt",
@@ -36,7 +36,15 @@ def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(nested, Mapping) and nested:
             outer = {
                 key: config[key]
-                for key in ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size")
+                for key in (
+                    "tie_word_embeddings",
+                    "dtype",
+                    "torch_dtype",
+                    "quantization_config",
+                    "vocab_size",
+                    "draft_vocab_size",
+                    "eagle_config",
+                )
                 if config.get(key) is not None
             }
             return {**outer, **{key: value for key, value in nested.items() if value is not None}}
