@@ -64,9 +64,11 @@ def _incomplete(entry: Mapping[str, Any]) -> bool:
 def _experts_that_fit(shape: ModelShape, params: int, count: Count) -> MoEShape | None:
     """Where count and listed total disagree (latent experts, unread widths), experts get what the rest leaves over."""
     moe = shape.moe
-    if moe is None or abs(params - count.total) <= AGREE * params:
-        return moe
-    routed = max(0, params - (count.total - count.experts))
+    if moe is None:
+        return None
+    left = max(0, params - (count.total - count.experts))
+    agrees = abs(params - count.total) <= AGREE * params
+    routed = min(count.experts, left) if agrees else left
     return moe.model_copy(update={"expert_params": routed // (moe.moe_layers * moe.num_experts)})
 
 
@@ -90,7 +92,7 @@ def compile_model(entry: Mapping[str, Any]) -> dict[str, Any]:
     shape = shape.model_copy(
         update={
             "params": params,
-            "active_params": _active(entry, shape, params, count),
+            "active_params": min(params, _active(entry, shape, params, count)),
             "moe": _experts_that_fit(shape, params, count),
         }
     )

@@ -67,8 +67,9 @@ class Fields:
         return None
 
     def integers(self, name: str) -> tuple[int, ...] | None:
+        """A list of whole numbers from 0 up; None where it is absent or something else."""
         value = self.values.get(name)
-        if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(item, int) for item in value):
+        if isinstance(value, Sequence) and not isinstance(value, str) and all(_is_natural(item) for item in value):
             return tuple(value)
         return None
 
@@ -80,6 +81,10 @@ class Fields:
     def model_type(self) -> str:
         value = self.values.get("model_type")
         return value if isinstance(value, str) else ""
+
+
+def _is_natural(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 _BY_NAME: dict[str, Mixer] = {

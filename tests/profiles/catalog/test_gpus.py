@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.catalog.gpus import find_gpu, gpus
 from profiles.errors import InputError
 
 
-@pytest.mark.parametrize(("written", "name"), [
-    ("NVIDIA H100 80GB HBM3", "H100 SXM5 80GB"), ("NVIDIA-H100-80GB-HBM3", "H100 SXM5 80GB"), ("h100", "H100 SXM5 80GB"),
-    ("H100-SXM", "H100 SXM5 80GB"), ("h100sxm", "H100 SXM5 80GB"), ("h100 pcie", "H100 PCIe 80GB"),
-    ("h100 nvl", "H100 NVL 94GB"), ("Tesla T4", "T4"), ("A100 80GB", "A100 SXM4 80GB"), ("a100-80g", "A100 SXM4 80GB"),
-    ("A100-80GB", "A100 SXM4 80GB"), ("A100-40GB", "A100 SXM4 40GB"), ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"),
-    ("A100-PCIE-40GB", "A100 PCIe 40GB"), ("rtx pro 6000", "RTX PRO 6000 Blackwell Workstation"),
-    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Server"), ("4090", "RTX 4090"),
-    ("rtx4090", "RTX 4090"), ("NVIDIA GeForce RTX 4090 D", "RTX 4090 D"), ("l40s", "L40S"), ("L40", "L40"),
-    ("gb10", "DGX Spark GB10"), ("dgx spark", "DGX Spark GB10"), ("A6000", "RTX A6000"), ("mi300x", "Instinct MI300X"),
-    ("nvidia h200 141gb", "H200 SXM 141GB"),
-])
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 SXM5 80GB"),
+        ("NVIDIA-H100-80GB-HBM3", "H100 SXM5 80GB"),
+        ("h100", "H100 SXM5 80GB"),
+        ("H100-SXM", "H100 SXM5 80GB"),
+        ("h100sxm", "H100 SXM5 80GB"),
+        ("h100 pcie", "H100 PCIe 80GB"),
+        ("h100 nvl", "H100 NVL 94GB"),
+        ("Tesla T4", "T4"),
+        ("A100 80GB", "A100 SXM4 80GB"),
+        ("a100-80g", "A100 SXM4 80GB"),
+        ("A100-80GB", "A100 SXM4 80GB"),
+        ("A100-40GB", "A100 SXM4 40GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80GB"),
+        ("A100-PCIE-40GB", "A100 PCIe 40GB"),
+        ("rtx pro 6000", "RTX PRO 6000 Blackwell Workstation"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Server"),
+        ("4090", "RTX 4090"),
+        ("rtx4090", "RTX 4090"),
+        ("NVIDIA GeForce RTX 4090 D", "RTX 4090 D"),
+        ("l40s", "L40S"),
+        ("L40", "L40"),
+        ("gb10", "DGX Spark GB10"),
+        ("dgx spark", "DGX Spark GB10"),
+        ("A6000", "RTX A6000"),
+        ("mi300x", "Instinct MI300X"),
+        ("nvidia h200 141gb", "H200 SXM 141GB"),
+    ],
+)
 def test_finds_the_card_people_mean(written: str, name: str) -> None:
     assert find_gpu(written).name == name
 
@@ -84,9 +104,11 @@ def test_every_card_names_its_sources() -> None:
         assert all(len(source) > 3 for source in card.sources.values()), card.name
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_no_text_crashes_the_lookup(text: str) -> None:
     try:
-        assert find_gpu(text).name
+        answer = find_gpu(text).name
     except InputError as error:
-        assert str(error)
+        answer = str(error)
+    assert answer

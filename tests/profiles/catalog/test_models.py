@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.catalog.architecture import count_parameters
 from profiles.catalog.compile import read_source
 from profiles.catalog.compile_models import model_config
-from profiles.catalog.models import catalog_ids, draft_heads, find_head, find_model, heads_for, normal_id, small_models_for
+from profiles.catalog.models import (
+    catalog_ids,
+    draft_heads,
+    find_head,
+    find_model,
+    heads_for,
+    normal_id,
+    small_models_for,
+)
 from profiles.schema import Source
 
 SOURCES = {entry["id"]: entry for entry in read_source("models")["models"]}
 EXPLAINED = {
     # The listed total holds a vision tower that the text shape does not describe.
-    "Qwen/Qwen3-VL-8B-Instruct", "google/gemma-3-4b-it",
+    "Qwen/Qwen3-VL-8B-Instruct",
+    "google/gemma-3-4b-it",
     # Per-layer embedding tables, latent experts, layers of unequal size: not in the catalog's shape.
-    "google/gemma-4-E2B-it", "google/gemma-4-E4B-it", "moonshotai/Kimi-K3", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
-    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+    "google/gemma-4-E2B-it",
+    "google/gemma-4-E4B-it",
+    "moonshotai/Kimi-K3",
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16",
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16",
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
 }
 
 
@@ -36,11 +49,17 @@ def test_every_catalog_name_finds_itself_and_its_other_checkpoints_find_it() -> 
             assert model_id in shape.origin
 
 
-@pytest.mark.parametrize(("written", "original"), [
-    ("qwen/qwen3-8b", "Qwen/Qwen3-8B"), ("https://huggingface.co/Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
-    ("unsloth/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B"), ("NousResearch/Llama-2-7b-hf",
-                                                                       "meta-llama/Llama-2-7b-hf"),
-    ("Qwen3-8B", "Qwen/Qwen3-8B"), ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B")])
+@pytest.mark.parametrize(
+    ("written", "original"),
+    [
+        ("qwen/qwen3-8b", "Qwen/Qwen3-8B"),
+        ("https://huggingface.co/Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B"),
+        ("NousResearch/Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
+        ("Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B"),
+    ],
+)
 def test_case_hub_addresses_and_mirrors_find_the_original(written: str, original: str) -> None:
     found, expected = find_model(written), find_model(original)
     assert found is not None
@@ -49,8 +68,17 @@ def test_case_hub_addresses_and_mirrors_find_the_original(written: str, original
     assert found.attention == expected.attention
 
 
-@pytest.mark.parametrize("written", ["someone/Qwen3-8B", "Qwen/Qwen3-9000B", "", "/", "meta-llama/Llama-3.1-8B-Instruct-DPO",
-                                     "Qwen/Qwen3-32B-Instruct"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "someone/Qwen3-8B",
+        "Qwen/Qwen3-9000B",
+        "",
+        "/",
+        "meta-llama/Llama-3.1-8B-Instruct-DPO",
+        "Qwen/Qwen3-32B-Instruct",
+    ],
+)
 def test_another_organisations_model_or_a_tuned_name_is_not_guessed(written: str) -> None:
     assert find_model(written) is None
 
@@ -76,10 +104,18 @@ def test_parameters_from_the_shape_are_within_five_percent_of_the_listed_total(m
     assert min(abs(count.total - expected), abs(count.total + count.mtp - expected)) <= 0.05 * expected
 
 
-@pytest.mark.parametrize(("model_id", "total_b", "active_b"), [
-    ("deepseek-ai/DeepSeek-V3", 671.0, 37.0), ("openai/gpt-oss-20b", 20.9, 3.6), ("openai/gpt-oss-120b", 116.8, 5.1),
-    ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46.7, 12.9), ("Qwen/Qwen3-30B-A3B", 30.5, 3.3),
-    ("Qwen/Qwen3-235B-A22B", 235.0, 22.0), ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 400.0, 17.0)])
+@pytest.mark.parametrize(
+    ("model_id", "total_b", "active_b"),
+    [
+        ("deepseek-ai/DeepSeek-V3", 671.0, 37.0),
+        ("openai/gpt-oss-20b", 20.9, 3.6),
+        ("openai/gpt-oss-120b", 116.8, 5.1),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46.7, 12.9),
+        ("Qwen/Qwen3-30B-A3B", 30.5, 3.3),
+        ("Qwen/Qwen3-235B-A22B", 235.0, 22.0),
+        ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 400.0, 17.0),
+    ],
+)
 def test_mixtures_read_about_their_nominal_active_parameters(model_id: str, total_b: float, active_b: float) -> None:
     shape = find_model(model_id)
     assert shape is not None
@@ -137,9 +173,16 @@ def test_all_heads_are_there_with_their_targets_and_a_shape() -> None:
         assert head.shape_from != "unknown"
 
 
-@pytest.mark.parametrize(("head_id", "trained_b"), [
-    ("yuhuili/EAGLE-Vicuna-7B-v1.3", 0.24), ("yuhuili/EAGLE-Vicuna-13B-v1.3", 0.37), ("yuhuili/EAGLE-Vicuna-33B-v1.3", 0.56),
-    ("yuhuili/EAGLE-llama2-chat-70B", 0.99), ("yuhuili/EAGLE-mixtral-instruct-8x7B", 0.28)])
+@pytest.mark.parametrize(
+    ("head_id", "trained_b"),
+    [
+        ("yuhuili/EAGLE-Vicuna-7B-v1.3", 0.24),
+        ("yuhuili/EAGLE-Vicuna-13B-v1.3", 0.37),
+        ("yuhuili/EAGLE-Vicuna-33B-v1.3", 0.56),
+        ("yuhuili/EAGLE-llama2-chat-70B", 0.99),
+        ("yuhuili/EAGLE-mixtral-instruct-8x7B", 0.28),
+    ],
+)
 def test_head_sizes_reproduce_what_their_authors_state(head_id: str, trained_b: float) -> None:
     head = find_head(head_id)
     assert head is not None
@@ -193,6 +236,7 @@ def test_a_vocabulary_that_differs_by_padding_is_no_draft() -> None:
     assert "Qwen/Qwen2.5-0.5B-Instruct" not in {draft.id for draft in small_models_for(target)}
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_no_text_crashes_the_lookup(text: str) -> None:
     assert normal_id(normal_id(text)) == normal_id(text) or find_model(text) is None
@@ -200,6 +244,7 @@ def test_no_text_crashes_the_lookup(text: str) -> None:
     heads_for(text)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(catalog_ids()), st.sampled_from([str.upper, str.lower, str.title, lambda text: f" {text}/ "]))
 def test_spelling_does_not_matter(model_id: str, change: object) -> None:
     assert callable(change)

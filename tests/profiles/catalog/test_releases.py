@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.catalog.releases import all_features, feature_note, newest, oldest, release, version_tuple
@@ -45,14 +45,23 @@ def test_what_is_no_version_is_refused_with_an_example(written: str) -> None:
         release(written)
 
 
-@pytest.mark.parametrize(("version", "key", "accepted"), [
-    ("0.31", "num_speculative_tokens_per_batch_size", True), ("0.23", "num_speculative_tokens_per_batch_size", False),
-    ("0.24", "num-speculative-tokens-per-batch-size", True), ("0.16", "disable_by_batch_size", True),
-    ("0.18", "disable_by_batch_size", False), ("0.20", "speculative_token_tree", True),
-    ("0.21", "speculative_token_tree", False), ("0.19.1", "synthetic_acceptance_rate", True),
-    ("0.20", "synthetic_acceptance_rate", False), ("0.32", "tensor_parallel_size", False),
-    ("0.32", "target_model_config", False), ("0.7", "method", False),
-])
+@pytest.mark.parametrize(
+    ("version", "key", "accepted"),
+    [
+        ("0.31", "num_speculative_tokens_per_batch_size", True),
+        ("0.23", "num_speculative_tokens_per_batch_size", False),
+        ("0.24", "num-speculative-tokens-per-batch-size", True),
+        ("0.16", "disable_by_batch_size", True),
+        ("0.18", "disable_by_batch_size", False),
+        ("0.20", "speculative_token_tree", True),
+        ("0.21", "speculative_token_tree", False),
+        ("0.19.1", "synthetic_acceptance_rate", True),
+        ("0.20", "synthetic_acceptance_rate", False),
+        ("0.32", "tensor_parallel_size", False),
+        ("0.32", "target_model_config", False),
+        ("0.7", "method", False),
+    ],
+)
 def test_keys_come_and_go_with_the_releases(version: str, key: str, accepted: bool) -> None:
     assert release(version).accepts(key) is accepted
     assert (release(version).refuse_key(key) is None) is accepted
@@ -64,8 +73,10 @@ def test_a_refused_key_says_when_it_was_removed_or_came() -> None:
     assert "knows no" in str(release("0.32").refuse_key("k"))
 
 
-@pytest.mark.parametrize(("version", "allowed"), [("0.9.2", True), ("0.10", False), ("0.14.1", False), ("0.16", True),
-                                                  ("0.32", True), ("0.33", True)])
+@pytest.mark.parametrize(
+    ("version", "allowed"),
+    [("0.9.2", True), ("0.10", False), ("0.14.1", False), ("0.16", True), ("0.32", True), ("0.33", True)],
+)
 def test_draft_models_were_refused_between_the_v0_engine_and_0_16(version: str, allowed: bool) -> None:
     assert ("draft_model" in release(version).methods) is allowed
 
@@ -76,8 +87,10 @@ def test_methods_removed_in_0_33_are_gone_there(method: str) -> None:
     assert method not in release("0.33").methods
 
 
-@pytest.mark.parametrize(("version", "runner", "listed"), [("0.21", "v1", False), ("0.22", "v1", True),
-                                                           ("0.28", "v1", True), ("0.29", "v2", False)])
+@pytest.mark.parametrize(
+    ("version", "runner", "listed"),
+    [("0.21", "v1", False), ("0.22", "v1", True), ("0.28", "v1", True), ("0.29", "v2", False)],
+)
 def test_the_default_runner_follows_the_release(version: str, runner: str, listed: bool) -> None:
     assert release(version).default_runner == runner
     assert release(version).runner_by_architecture is listed
@@ -100,11 +113,19 @@ def test_features_are_asked_for_by_name() -> None:
         release("0.32").has("telepathy")
 
 
-@pytest.mark.parametrize(("memory", "name", "seqs", "tokens"), [
-    (179.06, "B200 SXM", 1024, 16384), (79.65, "H100 SXM5 80GB", 1024, 8192), (80.0, "A100 SXM4 80GB", 256, 2048),
-    (22.49, "L4", 256, 2048), (None, "", 256, 2048)])
-def test_default_limits_follow_memory_and_leave_the_a100_out(memory: float | None, name: str, seqs: int,
-                                                             tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("memory", "name", "seqs", "tokens"),
+    [
+        (179.06, "B200 SXM", 1024, 16384),
+        (79.65, "H100 SXM5 80GB", 1024, 8192),
+        (80.0, "A100 SXM4 80GB", 256, 2048),
+        (22.49, "L4", 256, 2048),
+        (None, "", 256, 2048),
+    ],
+)
+def test_default_limits_follow_memory_and_leave_the_a100_out(
+    memory: float | None, name: str, seqs: int, tokens: int
+) -> None:
     limits = release("0.32").default_limits(memory, name)
     assert (limits.max_num_seqs, limits.max_num_batched_tokens) == (seqs, tokens)
 
@@ -132,6 +153,7 @@ def test_method_descriptors_and_release_facts_agree() -> None:
             assert release(newest()).accepts(setting)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 3), st.integers(0, 60), st.integers(0, 9))
 def test_any_version_number_has_rules(major: int, minor: int, patch: int) -> None:
     found = release(f"{major}.{minor}.{patch}")
@@ -140,9 +162,11 @@ def test_any_version_number_has_rules(major: int, minor: int, patch: int) -> Non
     assert not found.speculative_keys & found.internal_keys
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_no_text_crashes_the_version_reader(text: str) -> None:
     try:
-        assert release(text).rules
+        answer = release(text).rules
     except InputError as error:
-        assert str(error)
+        answer = str(error)
+    assert answer
