@@ -211,6 +211,15 @@ def experts(fields: Fields) -> int:
     return fields.integer("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", default=0)
 
 
+def _blocks(fields: Fields) -> Sequence[str]:
+    """Names of the layers where mixers and feed-forward blocks are layers of their own (Nemotron-H); else empty."""
+    pattern = fields.values.get("hybrid_override_pattern")
+    if isinstance(pattern, str):
+        return pattern
+    names = fields.strings("layers_block_type") or ()
+    return names if {"moe", "mlp"} & set(names) else ()
+
+
 def read_layers(fields: Fields) -> list[Layer]:
     """Every layer in order, MTP layers apart.
 
@@ -222,17 +231,13 @@ def read_layers(fields: Fields) -> list[Layer]:
     if fields.values.get("kv_lora_rank"):
         mixers = ["mla" if mixer == "full" else mixer for mixer in mixers]
     sparse = _experts(fields, count)
-    # Nemotron-H lists mixers and feed-forward blocks as layers of their own.
-    alternating = fields.values.get("hybrid_override_pattern") or (
-        "moe" in (fields.strings("layers_block_type") or ()) or "mlp" in (fields.strings("layers_block_type") or ())
-    )
-    names = fields.values.get("hybrid_override_pattern") or fields.strings("layers_block_type") or ()
+    blocks = _blocks(fields)
     shared_from = count - fields.integer("num_kv_shared_layers", default=0)
     layers = []
     for number, mixer in enumerate(mixers):
         feed: FeedForward = "moe" if sparse[number] else "dense"
-        if alternating:
-            name = names[number] if number < len(names) else "-"
+        if blocks:
+            name = blocks[number] if number < len(blocks) else "-"
             feed = "moe" if name in ("E", "moe") else "dense" if name in ("-", "mlp") else "none"
         layers.append(Layer(mixer, feed, own_kv=number < shared_from))
     return layers
