@@ -84,12 +84,12 @@ def subject(record: Record) -> str:
 def schedule_words(schedule: tuple[tuple[int, int, int], ...] | None) -> str:
     """Words for a schedule, band by band: `1–8: k=3; 9–32: k=1`; where there is none, that k is fixed."""
     if not schedule:
-        return "none: the same k at every load"
+        return "no schedule: the same k at every load"
     bands = [
         (f"{start}–{end}" if start != end else f"{start}") + (f": k={k}" if k else ": k=0, idle but loaded")
         for start, end, k in schedule
     ]
-    return "by running requests, " + "; ".join(bands)
+    return "; ".join(bands)
 
 
 def headline(record: Record) -> Headline:
@@ -146,7 +146,7 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
         facts.append(("Draft", plain(decision.draft) if decision.draft else "none needed"))
         facts.append(("k", str(decision.k) if decision.k else "–"))
         if decision.enable or decision.schedule:
-            facts.append(("Schedule", schedule_words(decision.schedule)))
+            facts.append(("k by running requests", schedule_words(decision.schedule)))
     facts.append(("Decided for", requests(decision.running)))
     if decision.speedup is not None:
         facts.append(("Speed-up, end to end", speedup(decision.speedup, decision.speedup_low, decision.speedup_high)))

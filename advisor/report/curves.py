@@ -88,6 +88,27 @@ def curves(record: Record) -> tuple[Curve, ...]:
     return tuple(sorted(found, key=rank))
 
 
+@dataclass(frozen=True)
+class Stated:
+    """The speed-up a report states for a candidate at the decided load, with its interval and chance of gain."""
+
+    value: float
+    low: float | None
+    high: float | None
+    chance: float
+
+
+def stated(record: Record, curve: Curve) -> Stated | None:
+    """What was decided on, for the cell the decision is about: paired blocks settle one cell only; else what was priced."""
+    cell, decision = curve.headline, record.decision
+    if cell is None:
+        return None
+    if curve.chosen and decision.speedup is not None and (cell.k, cell.running) == (decision.k, decision.running):
+        chance = cell.probability_of_gain if decision.probability_of_gain is None else decision.probability_of_gain
+        return Stated(decision.speedup, decision.speedup_low, decision.speedup_high, chance)
+    return Stated(cell.speedup.value, cell.speedup.low, cell.speedup.high, cell.probability_of_gain)
+
+
 def _is_decided(record: Record, candidate: Candidate) -> bool:
     decision = record.decision
     if decision.method in (None, "none") or candidate.method != decision.method:

@@ -23,7 +23,8 @@ def parse_record(text: str | bytes, where: str) -> Record:
     """
     try:
         # Decoded here: json would take a stray byte-order mark for another encoding.
-        document = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text, parse_constant=_no_constant)
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        document = json.loads(decoded, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not UTF-8 text: expected a record.json written by `specadvise advise`") from error
     except json.JSONDecodeError as error:

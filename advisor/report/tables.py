@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.record import Memory, Priced, Record
-from advisor.report.curves import Curve
+from advisor.report.curves import Curve, stated
 from advisor.report.wording import LIMIT_WORDS, count, gib, number, percent, plain, span, times
 
 
@@ -98,27 +98,21 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     rows: list[tuple[str, ...]] = []
     strong = set()
     for curve in found:
-        cell = curve.headline
-        if cell is None:
+        cell, spoken = curve.headline, stated(record, curve)
+        if cell is None or spoken is None:
             continue
         if curve.chosen and record.decision.enable:
             strong.add(len(rows))
-        value, low, high, chance = cell.speedup.value, cell.speedup.low, cell.speedup.high, cell.probability_of_gain
-        decision = record.decision
-        if curve.chosen and decision.speedup is not None and (cell.k, cell.running) == (decision.k, decision.running):
-            # What was decided on may be better known than what was priced: paired blocks settle one cell only.
-            value, low, high = decision.speedup, decision.speedup_low, decision.speedup_high
-            chance = chance if decision.probability_of_gain is None else decision.probability_of_gain
         rows.append(
             (
                 plain(curve.label),
                 str(cell.k),
-                times(value),
-                span(low, high),
-                percent(chance),
+                times(spoken.value),
+                span(spoken.low, spoken.high),
+                percent(spoken.chance),
                 number(cell.acceptance_length.value),
                 f"{cell.tpot_ms.value:.2f}",
-                why(record, curve, cell),
+                why(record, curve, cell, spoken.value),
             )
         )
     null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
@@ -155,8 +149,8 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
 
 
-def why(record: Record, curve: Curve, cell: Priced) -> str:
-    """Why a candidate is or is not the one advised."""
+def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
+    """Why a candidate is or is not the one advised, given the speed-up stated for it."""
     if curve.chosen and record.decision.enable:
         return "advised"
     limit = LIMIT_WORDS[cell.limited_by]
@@ -166,10 +160,13 @@ def why(record: Record, curve: Curve, cell: Priced) -> str:
         return "misses the SLO" + (f": {limit}" if limit else "")
     if curve.chosen and record.decision.enable is None:
         return "not decided" + (f": {limit}" if limit else "")
-    worthwhile = 1 + record.deployment.objective.worthwhile_gain
-    verdict = (
-        "loses" if cell.speedup.value < 1 else "gains too little" if cell.speedup.value < worthwhile else "gains less"
-    )
+    if speedup < 1:
+        verdict = "loses"
+    elif speedup < 1 + record.deployment.objective.worthwhile_gain:
+        verdict = "gains too little"
+    else:
+        # Where nothing is advised, an estimate that large was too uncertain to act on.
+        verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
     return verdict + (f": {limit}" if limit else "")
 
 

@@ -391,7 +391,7 @@ def off() -> Record:
             "speedup_low": best.speedup.low,
             "speedup_high": best.speedup.high,
             "probability_of_gain": 0.01,
-            "crossover_load": 1,
+            "crossover_load": 8,
         }
     )
     return base.model_copy(
@@ -424,7 +424,7 @@ def abstained() -> Record:
             "speedup_source": Source.MODELLED,
             "probability_of_gain": 0.56,
             "crossover_load": None,
-            "would_settle": "Run `specadvise trial deployment.yaml`: acceptance of the head on your prompts would decide it.",
+            "would_settle": "Run `specadvise trial deployment.yaml`: acceptance on your own prompts would decide it.",
         }
     )
     return base.model_copy(
