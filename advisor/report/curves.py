@@ -99,7 +99,7 @@ class Stated:
 
 
 def stated(record: Record, curve: Curve) -> Stated | None:
-    """What was decided on, for the cell the decision is about: paired blocks settle one cell only; else what was priced."""
+    """What was decided on where that is this cell (paired blocks settle one cell only), else what was priced."""
     cell, decision = curve.headline, record.decision
     if cell is None:
         return None

@@ -39,6 +39,11 @@ def _row(what: str, q: Quantity, unit: str, where: str = "") -> Row:
     )
 
 
+def _share(what: str, q: Quantity, where: str) -> Row:
+    interval = "–" if q.low is None or q.high is None else f"{100 * q.low:.0f}–{100 * q.high:.0f} %"
+    return (what, percent(q.value), interval, "–" if q.n is None else count(q.n), q.source.value, q.note or where)
+
+
 def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
     decision = record.decision
     curve = found[0] if found else None
@@ -89,7 +94,7 @@ def _gpu(gpu: GpuEvidence) -> Iterator[Row]:
         free = "" if device.free_bytes is None else f"; {gib(device.free_bytes / 2**30)} free"
         yield (f"GPU {device.name}", total, "–", "–", "measured", where + free)
         if device.utilization is not None:
-            yield _row("time with a kernel running", device.utilization, "", where)
+            yield _share("time with a kernel running", device.utilization, where)
 
 
 def _server(server: ServerEvidence) -> Iterator[Row]:
@@ -97,7 +102,6 @@ def _server(server: ServerEvidence) -> Iterator[Row]:
     for what, q, unit in (
         ("requests running", server.running, ""),
         ("requests waiting", server.waiting, ""),
-        ("KV cache in use", server.kv_cache_usage, ""),
         ("requests per second", server.request_rate_rps, "1/s"),
         ("output tokens per second", server.generation_tokens_per_s, "1/s"),
         ("time to first token", server.ttft_ms, "ms"),
@@ -105,6 +109,8 @@ def _server(server: ServerEvidence) -> Iterator[Row]:
     ):
         if q is not None:
             yield _row(what, q, unit, where)
+    if server.kv_cache_usage is not None:
+        yield _share("KV cache in use", server.kv_cache_usage, where)
     spec = server.speculation
     if spec is not None and spec.acceptance_length is not None:
         yield (
@@ -144,7 +150,7 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
         steps = sum(len(sample.step_ms) for sample in arm.steps)
         said = arm.error or f"{trial.engine} {trial.engine_version or ''}".strip()
         yield (
-            f"arm {arm.candidate.label}",
+            "arm without speculation" if arm.candidate.method == "none" else f"arm {arm.candidate.label}",
             arm.status.value.replace("_", " "),
             "–",
             count(steps) if steps else "–",

@@ -22,6 +22,7 @@ from advisor.report.charts.step import step_chart, step_sentence
 from advisor.report.content import alerts, env_lines, headline, sides
 from advisor.report.curves import curves
 from advisor.report.evidence_rows import evidence_table
+from advisor.report.html_table import html_table
 from advisor.report.tables import (
     Table,
     candidate_table,
@@ -34,7 +35,6 @@ from advisor.report.tables import (
     workload_table,
 )
 from advisor.report.wording import percent, plain, requests, span, times
-from profiles.schema import Source
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -105,6 +105,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     sections += [("provenance", "Decided for")]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["code"] = _code
+    environment.globals["grid"] = html_table
     page = environment.from_string(_asset("report.html.j2")).render(
         head=headline(record),
         strip=_strip(record),
@@ -125,7 +126,6 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         workload=workload_table(record),
         provenance=provenance_table(record),
         sections=sections,
-        badges=frozenset(source.value for source in Source),
         target=plain(provenance.target.id),
         hardware=plain(f"{provenance.gpu_count} × {provenance.gpu}" if provenance.gpu_count else provenance.gpu),
         vllm=plain(provenance.vllm_version),

@@ -193,7 +193,8 @@ def test_columns_and_rows_of_tables_are_named_for_screen_readers(pages):
     ("name", "said"),
     [
         ("enabled", ["Turn speculation on", "draft model Draft-1B-Instruct, k = 3", "1.58×",
-                     "80 % interval 1.50–1.66×, measured", "97 %", "acme/Draft-1B-Instruct", "1–8: k=3;", "no k gains from 64 running requests on"]),
+                     "80 % interval 1.50–1.66×, measured", "97 %", "acme/Draft-1B-Instruct", "1–8: k=3;",
+                     "no k gains from 64 running requests on"]),
         ("off", ["Leave speculation off", "slower end to end", "Implausible: later positions never accepted",
                  "positions 2 and later were never accepted in 1,204 drafts"]),
         ("abstained", ["Not decided", "What would settle it.", "specadvise trial deployment.yaml", "modelled"]),
