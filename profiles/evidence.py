@@ -70,9 +70,10 @@ class SpeculationCounters(Schema):
     """Differences over the window. acceptance_length counts only steps that had a draft (see tokens_per_step)."""
 
     enabled: bool
-    drafts: float
-    draft_tokens: float
-    accepted_tokens: float
+    drafts: float | None
+    """Verifications that had a draft; None, like the other counts, where the engine exports only its own mean."""
+    draft_tokens: float | None
+    accepted_tokens: float | None
     per_position: tuple[float, ...]
     """Unconditional: accepted at this position / drafts."""
     acceptance_length: float | None
@@ -81,7 +82,8 @@ class SpeculationCounters(Schema):
 
 
 class ServerEvidence(Schema):
-    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of both ends."""
+    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of all
+    scrapes in it."""
 
     url: str
     engine: str
