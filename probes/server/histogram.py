@@ -79,7 +79,8 @@ class Histogram:
         if inside < 2 or any(upper <= lower for lower, upper, _ in buckets):
             return None
         middle = sum((lower + upper) / 2 * n for lower, upper, n in buckets) / inside
-        squares = sum(n * (((lower + upper) / 2 - middle) ** 2 + (upper - lower) ** 2 / 12) for lower, upper, n in buckets)
+        squares = sum(n * (((lower + upper) / 2 - middle) ** 2 + (upper - lower) ** 2 / 12)
+                      for lower, upper, n in buckets)
         return math.sqrt(squares / (inside - 1))
 
 
