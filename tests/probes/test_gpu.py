@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pynvml
 import pytest
 
 from probes.gpu import probe_gpu
+from probes.nvml import DriverNvml
 from profiles.errors import ProbeError
 from profiles.evidence import GpuDevice, GpuEvidence
 
@@ -238,3 +241,43 @@ def test_with_a_driver_the_real_nvml_answers() -> None:
     evidence = probe_gpu(1.0, environment={})
     assert evidence.driver
     assert all(device.name != "unknown" for device in evidence.devices)
+
+
+class FakeLibrary:
+    """Stands in for libnvidia-ml below pynvml: C functions that fill the structures they are given."""
+
+    def __init__(self, functions: dict[str, Any]) -> None:
+        self.functions = functions
+
+    def pointer(self, name: str) -> Any:
+        if name not in self.functions:
+            raise pynvml.NVMLError_FunctionNotFound()
+        return self.functions[name]
+
+
+def test_the_driver_seam_falls_back_to_what_an_old_library_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def memory(handle: Any, answer: Any) -> int:
+        answer._obj.total, answer._obj.used, answer._obj.free = 100, 40, 60
+        return pynvml.NVML_SUCCESS
+
+    def compute(handle: Any, count: Any, array: Any) -> int:
+        if array is None:
+            count._obj.value = 1
+            return pynvml.NVML_ERROR_INSUFFICIENT_SIZE
+        count._obj.value = 1
+        array[0].pid, array[0].usedGpuMemory, array[0].gpuInstanceId = 5, 7 * MIB, syn.NO_INSTANCE
+        return pynvml.NVML_SUCCESS
+
+    library = FakeLibrary({"nvmlDeviceGetMemoryInfo": memory, "nvmlDeviceGetComputeRunningProcesses_v2": compute})
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer", library.pointer)
+    seam = DriverNvml()
+    answer = seam.memory(object())
+    assert (answer.total, answer.used, answer.free) == (100, 40, 60)
+    (process,) = seam.processes(object())
+    assert (process.pid, process.usedGpuMemory) == (5, 7 * MIB)
+
+
+def test_every_call_of_the_driver_seam_exists_in_the_installed_binding() -> None:
+    called = set(re.findall(r"self\._n\.(\w+)", inspect.getsource(DriverNvml)))
+    assert len(called) > 15
+    assert sorted(name for name in called if not hasattr(pynvml, name)) == []
