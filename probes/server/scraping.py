@@ -96,6 +96,9 @@ class Fetcher:
         import httpx
 
         target, headers = httpx.URL(url), dict(self._secrets)
+        if target.userinfo and any(name.lower() == "authorization" for name in headers):
+            # A key named on purpose wins over credentials in the URL, which httpx would put in its place.
+            target = target.copy_with(userinfo=b"")
         try:
             for _ in range(MAX_REDIRECTS + 1):
                 # Loopback is never behind a proxy, and a proxy from the environment would break it.
