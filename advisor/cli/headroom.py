@@ -65,7 +65,7 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
     target = resolve_model(deployment.target, base)
     named = {c.draft.id: c.draft for c in deployment.candidates if c.draft is not None}
     drafts = {key: resolve_model(reference, base) for key, reference in named.items()}
-    known = release(engine.vllm_version) if engine.vllm_version else newest()
+    known = release(engine.vllm_version or newest())
     found: list[Headroom] = []
     for place, device in _places(gpus):
         evidence = Evidence(kind="gpu", collected_at="", tool_version="", command="",
