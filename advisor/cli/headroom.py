@@ -93,8 +93,8 @@ def _places(gpus: GpuEvidence) -> Sequence[tuple[str, GpuDevice]]:
 
 
 def _with_used_counted(device: GpuDevice) -> GpuDevice:
-    """Where processes are hidden (containers, refused permission) used memory still is somebody's."""
-    if device.processes is not None or not device.used_bytes or device.unified_memory:
+    """Used memory is somebody's, also where no process shows it: in containers, and beside the CPU's own programs."""
+    if not device.used_bytes or (device.processes is not None and not device.unified_memory):
         return device
     return device.model_copy(update={"processes": (GpuProcess(pid=0, used_bytes=device.used_bytes),)})
 
@@ -114,13 +114,18 @@ def _headroom(situation: Any, place: str, candidate: Candidate, context: int | N
         notes.append(f"no lengths are stated: {tokens:g} tokens a request are assumed; give --context or a deployment")
     requests = deployment.workload.concurrency or 1.0
     need = round(requests * tokens)
-    room = plan.usable_gib - plan.target_weights_gib - plan.draft_weights_gib - plan.overhead_gib \
-        if plan.usable_gib is not None and plan.overhead_gib is not None else None
+    draft_gib = 0.0 if alone else plan.draft_weights_gib
+    room, overhead = None, plan.overhead_gib
+    if plan.usable_gib is not None and overhead is not None:
+        room = plan.usable_gib - plan.target_weights_gib - draft_gib - overhead
+        if kv_tokens:
+            # Speculation's larger logits are in the plan's tokens; room and overhead say the same as they do.
+            room, overhead = kv_tokens * per_token / GIB, overhead + room - kv_tokens * per_token / GIB
     left = room - need * per_token / GIB if room is not None else None
     return Headroom(
         place=place, target=situation.target.id, candidate="alone" if alone else candidate.label,
         gpu_memory_gib=plan.gpu_memory_gib, usable_gib=plan.usable_gib, target_weights_gib=plan.target_weights_gib,
-        draft_weights_gib=plan.draft_weights_gib, overhead_gib=plan.overhead_gib, kv_bytes_per_token=per_token,
+        draft_weights_gib=draft_gib, overhead_gib=overhead, kv_bytes_per_token=per_token,
         kv_room_gib=room, kv_tokens=kv_tokens, requests=requests, context_tokens=tokens, kv_need_tokens=need,
         kv_need_gib=need * per_token / GIB, left_gib=left,
         left_tokens=None if kv_tokens is None else kv_tokens - need,
