@@ -70,10 +70,10 @@ class SpeculationCounters(Schema):
     """Differences over the window. acceptance_length counts only steps that had a draft (see tokens_per_step)."""
 
     enabled: bool
-    drafts: float | None
-    """Verifications that had a draft; None, like the other counts, where the engine exports only its own mean."""
-    draft_tokens: float | None
-    accepted_tokens: float | None
+    drafts: float
+    """Verifications that had a draft; 0, like the other counts, where the engine exports only its own mean length."""
+    draft_tokens: float
+    accepted_tokens: float
     per_position: tuple[float, ...]
     """Unconditional: accepted at this position / drafts."""
     acceptance_length: float | None

@@ -96,7 +96,7 @@ def _speculation(found: SpeculationCounters | None) -> Rows:
     length = UNKNOWN if found.acceptance_length is None else f"{found.acceptance_length:.2f}"
     rows: Rows = [("speculation", "on"), ("acceptance length", length + (
         "" if found.tokens_per_step is None else f"; {found.tokens_per_step:.2f} tokens per step, all steps counted"))]
-    if found.drafts is not None and found.draft_tokens is not None and found.accepted_tokens is not None:
+    if found.drafts:
         rows.append(("drafts", f"{number(found.drafts)}, {number(found.draft_tokens)} tokens drafted, "
                                f"{number(found.accepted_tokens)} accepted"))
     if found.per_position:

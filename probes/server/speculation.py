@@ -55,8 +55,8 @@ def speculation_counters(names: EngineNames, in_window: Count, since_start: Coun
 def _from_gauge(length: float | None, notes: list[str]) -> SpeculationCounters | None:
     if length is None:
         return None
-    notes.append("the engine exports its own recent acceptance length and no draft counters")
-    return SpeculationCounters(enabled=True, drafts=None, draft_tokens=None, accepted_tokens=None, per_position=(),
+    notes.append("the engine exports its own recent acceptance length and no draft counters: those stand at 0")
+    return SpeculationCounters(enabled=True, drafts=0.0, draft_tokens=0.0, accepted_tokens=0.0, per_position=(),
                                acceptance_length=length)
 
 
