@@ -71,6 +71,7 @@ class SpeculationCounters(Schema):
 
     enabled: bool
     drafts: float
+    """Verifications that had a draft; 0, like the other counts, where the engine exports only its own mean length."""
     draft_tokens: float
     accepted_tokens: float
     per_position: tuple[float, ...]
@@ -81,7 +82,8 @@ class SpeculationCounters(Schema):
 
 
 class ServerEvidence(Schema):
-    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of both ends."""
+    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of all
+    scrapes in it."""
 
     url: str
     engine: str
