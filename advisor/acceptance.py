@@ -69,7 +69,7 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
     trial = situation.trial
     if trial is not None:
         requests = _requests_of(trial, candidate)
-        if requests:
+        if requests and not _distrusted(trial, candidate):
             return _measured(situation, described, requests, most, trial)
     server = situation.server
     if server is not None and len(situation.candidates) == 1 and server.speculation is not None:
@@ -80,11 +80,34 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
 
 
 # --- measured -----------------------------------------------------------------------------------------------------
-def _requests_of(trial: TrialEvidence, candidate: Candidate) -> list[RequestAcceptance]:
-    """The requests of a candidate's arms that were run at its largest measured k (only those show every position)."""
-    found = [r for arm in trial.arms if arm.candidate.label == candidate.label for r in arm.requests if r.steps > 0 and r.drafted]
-    deepest = max((len(r.drafted) for r in found), default=0)
-    return [r for r in found if len(r.drafted) == deepest and sum(r.drafted) > 0 or r.steps > 0 and len(r.drafted) == deepest]
+_BREAKS_ACCEPTANCE = frozenset(
+    {
+        "later_positions_never_accepted",
+        "acceptance_above_one",
+        "counters_did_not_move",
+        "sampled_distribution_differs",
+        "acceptance_not_monotone",
+    }
+)
+
+
+def _distrusted(trial: TrialEvidence, candidate: Candidate) -> bool:
+    """Whether the trial found a pattern in this candidate's counts that a correct engine cannot show."""
+    return any(
+        item.severity == "error" and item.arm == candidate.label and item.code in _BREAKS_ACCEPTANCE
+        for item in trial.implausible
+    )
+
+
+def _requests_of(trial: TrialEvidence, candidate: Candidate) -> dict[int, list[RequestAcceptance]]:
+    """A candidate's requests by the k they were run at (the positions their record has)."""
+    found: dict[int, list[RequestAcceptance]] = {}
+    for arm in trial.arms:
+        if arm.candidate.label == candidate.label:
+            for request in arm.requests:
+                if request.steps > 0 and request.drafted:
+                    found.setdefault(len(request.drafted), []).append(request)
+    return found
 
 
 @dataclass(frozen=True)
@@ -105,7 +128,9 @@ def _bootstrap(requests: Sequence[RequestAcceptance], described: Method, seed: i
     drafted = np.array([r.drafted for r in requests], dtype=float)
     accepted = np.array([(*r.accepted, *(0,) * k)[:k] for r in requests], dtype=float)
     n = len(requests)
-    weights = np.vstack([np.ones((1, n)), np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES)])
+    weights = np.vstack(
+        [np.ones((1, n)), np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES)]
+    )
     total_steps = np.maximum(weights @ steps, 1e-9)[:, None]
     total_drafted, total_accepted = weights @ drafted, weights @ accepted
     if described.always_drafts:
@@ -129,40 +154,79 @@ def _shares(situation: Situation, have: set[Task]) -> tuple[dict[Task | None, fl
         else:
             shares[None] = shares.get(None, 0.0) + share
             unseen += share if task is not Task.MIXED else 0.0
-    note = "" if unseen == 0 else "some of the workload's tasks were not run: their acceptance is taken from those that were"
+    note = (
+        ""
+        if unseen == 0
+        else "some of the workload's tasks were not run: their acceptance is taken from those that were"
+    )
     return shares, unseen * float(prior_table()["unseen_task_log_sd"]), note
 
 
-def _measured(situation: Situation, described: Method, requests: list[RequestAcceptance], most: int,
-              trial: TrialEvidence) -> Acceptance:
+@dataclass(frozen=True)
+class _Mix:
+    """Bootstrap draws of the workload's task mix; row 0 is the observed value. Columns are positions, or k - 1."""
+
+    lengths: Any
+    positions: Any
+    drafted: Any
+    matched: float
+
+
+def _mix(requests: Sequence[RequestAcceptance], described: Method, shares: dict[Task | None, float], seed: int) -> _Mix:
     import numpy as np
 
-    by_task: dict[Task | None, list[RequestAcceptance]] = {None: requests}
-    for request in requests:
-        by_task.setdefault(request.task, []).append(request)
-    shares, unseen_log_sd, note = _shares(situation, {t for t in by_task if t is not None})
-    seed = situation.deployment.trial.seed
-    draws = {task: _bootstrap(by_task[task], described, seed + i) for i, task in enumerate(shares)}
-    if abs(trial.temperature - situation.deployment.workload.sampling.temperature) > 0.05:
-        unseen_log_sd = math.hypot(unseen_log_sd, 0.1)
-        note = (note + "; " if note else "") + (f"measured at temperature {trial.temperature:g}, the workload samples at "
-                                                f"{situation.deployment.workload.sampling.temperature:g}")
-    measured_k = len(requests[0].drafted)
+    draws = {
+        task: _bootstrap([r for r in requests if task is None or r.task is task], described, seed + i)
+        for i, task in enumerate(shares)
+    }
     # Requests of equal output length need steps in inverse proportion to their acceptance length: the engine's mean
     # over all steps is the harmonic mean over tasks, and a task's weight in a mean per step follows.
-    cumulative = {task: 1.0 + np.cumsum(d.positions, axis=1) for task, d in draws.items()}
-    inverse = sum(share / cumulative[task] for task, share in shares.items())
-    lengths = 1.0 / np.asarray(inverse)
-    weights = {task: share / cumulative[task] for task, share in shares.items()}
-    drafted_rows = sum(w * np.cumsum(draws[task].drafted, axis=1) for task, w in weights.items()) / inverse
-    position_weights = {task: w[:, -1:] / np.asarray(inverse)[:, -1:] for task, w in weights.items()}
-    positions = np.asarray(sum(w * draws[task].positions for task, w in position_weights.items()))
-    matched = float(np.asarray(sum(w * draws[task].drafted[:, :1] for task, w in position_weights.items()))[0, 0])
+    weights = {task: share / (1.0 + np.cumsum(draws[task].positions, axis=1)) for task, share in shares.items()}
+    inverse = np.asarray(sum(weights.values()))
+    drafted = sum(w * np.cumsum(draws[task].drafted, axis=1) for task, w in weights.items()) / inverse
+    last = {task: w[:, -1:] / inverse[:, -1:] for task, w in weights.items()}
+    positions = np.asarray(sum(w * draws[task].positions for task, w in last.items()))
+    matched = np.asarray(sum(w * draws[task].drafted[:, :1] for task, w in last.items()))
+    return _Mix(1.0 / inverse, positions, drafted, float(matched[0, 0]))
+
+
+def _measured(
+    situation: Situation,
+    described: Method,
+    by_depth: dict[int, list[RequestAcceptance]],
+    most: int,
+    trial: TrialEvidence,
+) -> Acceptance:
+    import numpy as np
+
+    deepest = max(by_depth)
+    requests = by_depth[deepest]
+    tasks = {r.task for r in requests}
+    shares, unseen_log_sd, note = _shares(situation, tasks)
+    seed = situation.deployment.trial.seed
+    if abs(trial.temperature - situation.deployment.workload.sampling.temperature) > 0.05:
+        unseen_log_sd = math.hypot(unseen_log_sd, 0.1)
+        note = (note + "; " if note else "") + (
+            f"measured at temperature {trial.temperature:g}, the workload samples at "
+            f"{situation.deployment.workload.sampling.temperature:g}"
+        )
+    mix = _mix(requests, described, shares, seed)
+    lengths, drafted_rows = np.array(mix.lengths), np.array(mix.drafted)
+    for depth, own in by_depth.items():
+        # A run at this very k, on the same tasks, has no bias from steps that start at other places.
+        if depth == deepest or not all(any(r.task is t for r in own) for t in shares if t is not None):
+            continue
+        weight = min(1.0, len(own) / (0.75 * len(requests)))
+        direct = _mix(own, described, shares, seed)
+        lengths[:, depth - 1] = lengths[:, depth - 1] ** (1.0 - weight) * direct.lengths[:, -1] ** weight
+        drafted_rows[:, depth - 1] = (1.0 - weight) * drafted_rows[:, depth - 1] + weight * direct.drafted[:, -1]
+    # More drafted tokens never give fewer accepted ones: what breaks this is noise between runs.
+    lengths = np.maximum.accumulate(lengths, axis=1)
     n = len(requests)
-    per_position = [_from_draws(positions[:, i], n, 0.0) for i in range(measured_k)]
-    by_k = [_from_draws(lengths[:, i], n, unseen_log_sd, floor=_FLOOR_LOG_SD, least=1.0) for i in range(measured_k)]
-    drafted = [float(np.asarray(drafted_rows)[0, i]) for i in range(measured_k)]
-    return _extended(per_position, by_k, drafted, most, matched, Source.MEASURED, note)
+    per_position = [_from_draws(mix.positions[:, i], n, 0.0) for i in range(deepest)]
+    by_k = [_from_draws(lengths[:, i], n, unseen_log_sd, floor=_FLOOR_LOG_SD, least=1.0) for i in range(deepest)]
+    drafted = [float(drafted_rows[0, i]) for i in range(deepest)]
+    return _extended(per_position, by_k, drafted, most, mix.matched, Source.MEASURED, note)
 
 
 def _from_draws(column: Any, n: int, extra_log_sd: float, floor: float = 0.0, least: float = 0.0) -> Quantity:
@@ -179,20 +243,37 @@ def _from_draws(column: Any, n: int, extra_log_sd: float, floor: float = 0.0, le
     return Quantity(value=value, low=max(least, low), high=high, n=n, source=Source.MEASURED, note="requests resampled")
 
 
-def _extended(per_position: list[Quantity], by_k: list[Quantity], drafted: list[float], most: int, matched: float, source: Source,
-              note: str) -> Acceptance:
+def _extended(
+    per_position: list[Quantity],
+    by_k: list[Quantity],
+    drafted: list[float],
+    most: int,
+    matched: float,
+    source: Source,
+    note: str,
+) -> Acceptance:
     """Positions beyond the measured ones continue with the last conditional acceptance, with a wider interval."""
     measured_k = len(per_position)
-    for i in range(measured_k, most):
+    for _ in range(measured_k, most):
         last, before = per_position[-1].value, per_position[-2].value if len(per_position) > 1 else 1.0
         conditional = min(1.0, last / before) if before > 0 else 0.0
         value = last * conditional
-        per_position.append(Quantity(value=value, low=0.0, high=last, source=Source.MODELLED, note="beyond the measured positions"))
+        per_position.append(
+            Quantity(value=value, low=0.0, high=last, source=Source.MODELLED, note="beyond the measured positions")
+        )
         length = by_k[-1]
         grown = length.value + value
         spread = math.hypot(log_sd_of(length.low, length.high), 0.5 * value / grown)
-        by_k.append(Quantity(value=grown, low=max(1.0, grown * math.exp(-Z80 * spread)), high=grown * math.exp(Z80 * spread),
-                             n=length.n, source=Source.MODELLED, note=f"positions beyond {measured_k} extrapolated"))
+        by_k.append(
+            Quantity(
+                value=grown,
+                low=max(1.0, grown * math.exp(-Z80 * spread)),
+                high=grown * math.exp(Z80 * spread),
+                n=length.n,
+                source=Source.MODELLED,
+                note=f"positions beyond {measured_k} extrapolated",
+            )
+        )
         share = drafted[-1] - drafted[-2] if len(drafted) > 1 else drafted[-1]
         drafted.append(drafted[-1] + max(0.0, share))
     return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, source, note)
@@ -217,13 +298,29 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
     for rate in counters.per_position:
         share = min(1.0, max(0.0, rate)) * matched
         error = math.sqrt(share * (1.0 - share) / effective)
-        per_position.append(Quantity(value=share, low=max(0.0, share - Z80 * error), high=min(1.0, share + Z80 * error),
-                                     n=int(counters.drafts), source=Source.RECORDED, note="server counters"))
+        per_position.append(
+            Quantity(
+                value=share,
+                low=max(0.0, share - Z80 * error),
+                high=min(1.0, share + Z80 * error),
+                n=int(counters.drafts),
+                source=Source.RECORDED,
+                note="server counters",
+            )
+        )
         total += share
         variance += error
         spread = math.hypot(variance / total, _FLOOR_LOG_SD)
-        by_k.append(Quantity(value=total, low=max(1.0, total * math.exp(-Z80 * spread)), high=total * math.exp(Z80 * spread),
-                             n=int(counters.drafts), source=Source.RECORDED, note="server counters"))
+        by_k.append(
+            Quantity(
+                value=total,
+                low=max(1.0, total * math.exp(-Z80 * spread)),
+                high=total * math.exp(Z80 * spread),
+                n=int(counters.drafts),
+                source=Source.RECORDED,
+                note="server counters",
+            )
+        )
     drafted = [matched * (i + 1) for i in range(len(by_k))]
     return _extended(per_position, by_k, drafted, most, matched, Source.RECORDED, "from the running server's counters")
 
@@ -240,9 +337,19 @@ def _assumed(situation: Situation, candidate: Candidate, most: int, context_toke
         ends = []
         for side in range(3):
             ends.append(1.0 / sum(s / (1.0 + sum(p[side] for p in rows[t][0][: i + 1])) for t, s in tasks.items()))
-        by_k.append(Quantity(value=ends[1], low=ends[0], high=ends[2], source=Source.ASSUMED, note="published acceptance"))
+        by_k.append(
+            Quantity(value=ends[1], low=ends[0], high=ends[2], source=Source.ASSUMED, note="published acceptance")
+        )
         low, value, high = (sum(s * rows[t][0][i][side] for t, s in tasks.items()) for side in range(3))
-        per_position.append(Quantity(value=value, low=low, high=high, source=Source.ASSUMED, note="published acceptance"))
+        per_position.append(
+            Quantity(value=value, low=low, high=high, source=Source.ASSUMED, note="published acceptance")
+        )
         drafted.append(matched * (i + 1))
-    return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, Source.ASSUMED,
-                      "assumed from published measurements of this method and task")
+    return Acceptance(
+        tuple(per_position),
+        tuple(by_k),
+        tuple(drafted),
+        matched,
+        Source.ASSUMED,
+        "assumed from published measurements of this method and task",
+    )

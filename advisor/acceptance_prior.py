@@ -40,7 +40,9 @@ def _shift(situation: Situation, candidate: Candidate, context_tokens: float) ->
     draft: ModelShape | None = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
     if described.drafter == "model" and draft is not None and situation.target.params > 0:
         size = table["size_ratio"]
-        shift += size["logit_per_decade"] * math.log10(max(1e-4, draft.params / situation.target.params) / size["reference"])
+        shift += size["logit_per_decade"] * math.log10(
+            max(1e-4, draft.params / situation.target.params) / size["reference"]
+        )
     long_context = table["long_context"]
     if described.drafter == "head" and context_tokens > long_context["from_tokens"]:
         doublings = math.log2(context_tokens / long_context["from_tokens"])
@@ -48,8 +50,9 @@ def _shift(situation: Situation, candidate: Candidate, context_tokens: float) ->
     return float(shift)
 
 
-def prior_positions(situation: Situation, candidate: Candidate, task: Task, k: int,
-                    context_tokens: float) -> tuple[list[tuple[float, float, float]], float]:
+def prior_positions(
+    situation: Situation, candidate: Candidate, task: Task, k: int, context_tokens: float
+) -> tuple[list[tuple[float, float, float]], float]:
     """Unconditional acceptance by position as (low, value, high) over an 80 % interval, and the matched share.
 
     k is the number of positions wanted. Long contexts widen the interval of heads: they were trained on short ones.

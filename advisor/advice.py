@@ -28,19 +28,38 @@ def advise(situation: Situation, created_at: str) -> Record:
     memory = pricing.memory[choice.best.label] if choice.best is not None else pricing.memory["none"]
     emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)
     return Record(
-        decision=decision, reasons=reasons, candidates=pricing.table, memory=memory,
-        memory_by_candidate={label: plan for label, plan in pricing.memory.items() if label != "none"}, emitted=emitted,
-        deployment=situation.deployment, evidence=situation.evidence,
-        assumptions=tuple(pricing.assumptions) + situation.notes, warnings=tuple(_warnings(pricing, choice, memory, reasons)),
+        decision=decision,
+        reasons=reasons,
+        candidates=pricing.table,
+        memory=memory,
+        memory_by_candidate={label: plan for label, plan in pricing.memory.items() if label != "none"},
+        emitted=emitted,
+        deployment=situation.deployment,
+        evidence=situation.evidence,
+        assumptions=tuple(pricing.assumptions) + situation.notes,
+        warnings=tuple(_warnings(pricing, choice, memory, reasons)),
         provenance=Provenance(
-            tool_version=__version__, created_at=created_at, vllm_version=situation.release.version, runner=_runner(pricing, choice),
-            gpu=situation.gpu.name if situation.gpu is not None else ("cpu" if situation.runner == "cpu" else "unknown"),
-            gpu_count=situation.gpu_count, target=situation.target, drafts=tuple(situation.drafts.values()),
-            cost_source=pricing.cost.description),
-        per_position={label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"},
-        extra={"loads": list(pricing.loads),
-               "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
-               "fit_residual": pricing.cost.residual_log_sd if isinstance(pricing.cost, MeasuredCost) else None})
+            tool_version=__version__,
+            created_at=created_at,
+            vllm_version=situation.release.version,
+            runner=_runner(pricing, choice),
+            gpu=situation.gpu.name
+            if situation.gpu is not None
+            else ("cpu" if situation.runner == "cpu" else "unknown"),
+            gpu_count=situation.gpu_count,
+            target=situation.target,
+            drafts=tuple(situation.drafts.values()),
+            cost_source=pricing.cost.description,
+        ),
+        per_position={
+            label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"
+        },
+        extra={
+            "loads": list(pricing.loads),
+            "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
+            "fit_residual": pricing.cost.residual_log_sd if isinstance(pricing.cost, MeasuredCost) else None,
+        },
+    )
 
 
 def _runner(pricing: Pricing, choice: Choice) -> str:
@@ -55,11 +74,16 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     trial = situation.trial
     if trial is not None:
         warnings += [f"{item.arm}: {item.message}" for item in trial.implausible if item.severity != "info"]
-        warnings += [f"{arm.candidate.label}: {arm.status.value}{f' ({arm.error})' if arm.error else ''}" for arm in trial.arms
-                     if arm.status.value not in ("done", "skipped")]
+        warnings += [
+            f"{arm.candidate.label}: {arm.status.value}{f' ({arm.error})' if arm.error else ''}"
+            for arm in trial.arms
+            if arm.status.value not in ("done", "skipped")
+        ]
         if not isinstance(pricing.cost, MeasuredCost):
-            warnings.append("the trial's step times were not used: it ran on another kind of device, or without a timed baseline; "
-                            "its acceptance was")
+            warnings.append(
+                "the trial's step times were not used: it ran on another kind of device, or without a timed baseline; "
+                "its acceptance was"
+            )
     if pricing.saturated:
         warnings.append("the stated arrival rate is more than this engine can serve: the queue would grow without end")
     sampling = situation.deployment.workload.sampling
@@ -71,6 +95,8 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
         runner = runner_for(choice.best.candidate, situation)
         if runner != situation.runner:
             described = method(choice.best.candidate.method)
-            warnings.append(f"serve on the {runner.upper()} runner (VLLM_USE_V2_MODEL_RUNNER={'1' if runner == 'v2' else '0'}): "
-                            f"{described.title} is priced there")
+            warnings.append(
+                f"serve on the {runner.upper()} runner (VLLM_USE_V2_MODEL_RUNNER={'1' if runner == 'v2' else '0'}): "
+                f"{described.title} is priced there"
+            )
     return warnings

@@ -77,7 +77,7 @@ def crossover(pricing: Pricing, candidate: Candidate) -> int | None:
         return any(pricing.speedup(candidate, k, load) > 1.0 for k in candidate.k)
 
     top = pricing.max_running
-    loads = [2**i for i in range(12) if 2**i < top] + [top]
+    loads: list[int] = [*(1 << i for i in range(12) if 1 << i < top), top]
     last_good = 0
     for load in loads:
         if gains(load):
@@ -99,10 +99,25 @@ def decide(pricing: Pricing) -> Choice:
     running = pricing.running
     best = best_cell(pricing, running)
     if best is None:
-        return Choice(Decision(
-            enable=False, method=None, draft=None, k=None, schedule=None, running=running, speedup=1.0, speedup_low=1.0,
-            speedup_high=1.0, speedup_source=Source.MODELLED, probability_of_gain=0.0, break_even_acceptance_length=None,
-            crossover_load=None, reasons=()), None)
+        return Choice(
+            Decision(
+                enable=False,
+                method=None,
+                draft=None,
+                k=None,
+                schedule=None,
+                running=running,
+                speedup=1.0,
+                speedup_low=1.0,
+                speedup_high=1.0,
+                speedup_source=Source.MODELLED,
+                probability_of_gain=0.0,
+                break_even_acceptance_length=None,
+                crossover_load=None,
+                reasons=(),
+            ),
+            None,
+        )
     candidate = best.candidate
     enable = _verdict(pricing, best)
     schedule: tuple[Band, ...] | None = None
@@ -123,7 +138,9 @@ def decide(pricing: Pricing) -> Choice:
         settings={} if off else candidate.settings,
         schedule=schedule,
         running=running,
-        speedup=best.speedup.value, speedup_low=best.speedup.low, speedup_high=best.speedup.high,
+        speedup=best.speedup.value,
+        speedup_low=best.speedup.low,
+        speedup_high=best.speedup.high,
         speedup_source=best.speedup.source,
         probability_of_gain=best.probability_of_gain,
         break_even_acceptance_length=length,

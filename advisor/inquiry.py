@@ -56,8 +56,11 @@ class PairedStop:
 
     def __call__(self, pairs: Sequence[PairedBlock]) -> str | None:
         """Why to stop now, or None to go on."""
-        usable = [pair for pair in pairs if min(pair.baseline_s, pair.speculative_s) > 0
-                  and min(pair.baseline_tokens, pair.speculative_tokens) > 0]
+        usable = [
+            pair
+            for pair in pairs
+            if min(pair.baseline_s, pair.speculative_s) > 0 and min(pair.baseline_tokens, pair.speculative_tokens) > 0
+        ]
         if len(usable) < self.minimum_pairs:
             return None
         low, high = self.interval(usable)
@@ -71,8 +74,14 @@ class PairedStop:
 
 def with_trial(situation: Situation, trial: TrialEvidence) -> Situation:
     """The situation with a trial's findings added (in memory: nothing is stamped or saved)."""
-    evidence = Evidence(schema_version=SCHEMA_VERSION, kind="trial", collected_at="", tool_version=__version__, command="trial",
-                        trial=trial)
+    evidence = Evidence(
+        schema_version=SCHEMA_VERSION,
+        kind="trial",
+        collected_at="",
+        tool_version=__version__,
+        command="trial",
+        trial=trial,
+    )
     return replace(situation, evidence=(*situation.evidence, evidence))
 
 
@@ -100,18 +109,31 @@ def finalist(situation_without_trial: Situation, trial: TrialEvidence) -> tuple[
 def would_settle(pricing: Pricing, best: Priced) -> str:
     """The measurement that would decide an abstention, in one sentence: that of the widest part of the interval."""
     acceptance_sd = pricing.acceptance[best.label].log_sd(best.k)
-    step = pricing.cost.step(best.candidate, best.running, best.k, pricing.acceptance[best.label].drafted_tokens(best.k),
-                             pricing.traffic.context_tokens)
-    if pricing.acceptance[best.label].source in (Source.ASSUMED, Source.MODELLED) and acceptance_sd >= 0.5 * step.ratio_log_sd:
-        return (f"a trial (`specadvise advise --trial`, or `specadvise trial`) of {best.label} at k={best.k} on your own prompts: "
-                f"how far drafts are accepted is only assumed, and that alone moves the speed-up by {100 * acceptance_sd:.0f} %")
-    if step.source in (Source.ASSUMED, Source.MODELLED):
-        return (f"a trial on this hardware at {best.running} running requests: the step time of {best.label} is modelled, good to "
-                f"{100 * step.ratio_log_sd:.0f} % only")
+    step = pricing.cost.step(
+        best.candidate,
+        best.running,
+        best.k,
+        pricing.acceptance[best.label].drafted_tokens(best.k),
+        pricing.traffic.context_tokens,
+    )
+    cell = f"{best.label} at k={best.k}"
+    guessed = (Source.ASSUMED, Source.MODELLED)
+    if pricing.acceptance[best.label].source in guessed and acceptance_sd >= 0.5 * step.ratio_log_sd:
+        return (
+            f"a trial (`specadvise advise --trial`, or `specadvise trial`) of {cell} on your own prompts: how far "
+            f"drafts are accepted is only assumed, and that alone moves the speed-up by {100 * acceptance_sd:.0f} %"
+        )
+    if step.source in guessed:
+        return (
+            f"a trial on this hardware at {best.running} running requests: the step time of {best.label} is modelled, "
+            f"good to {100 * step.ratio_log_sd:.0f} % only"
+        )
     if acceptance_sd >= step.ratio_log_sd:
-        return f"more prompts in the trial (`specadvise trial --budget` larger): acceptance is known to {100 * acceptance_sd:.0f} % only"
-    return (f"more paired blocks of {best.label} at k={best.k} and {best.running} running requests (`specadvise trial --budget` "
-            "larger): the measured interval still holds the worthwhile gain")
+        return f"a trial of {cell} with more prompts: acceptance is known to {100 * acceptance_sd:.0f} % only"
+    return (
+        f"more paired blocks of {cell} and {best.running} running requests (`specadvise trial` with a larger "
+        "`--budget`): the measured interval still holds the worthwhile gain"
+    )
 
 
 def trial_loads(situation: Situation) -> tuple[int, ...]:
@@ -137,5 +159,5 @@ def trial_cells(situation: Situation) -> dict[str, tuple[tuple[int, int], ...]]:
     for candidate in situation.candidates:
         ks = sorted({candidate.k[0], candidate.k[len(candidate.k) // 2], candidate.k[-1]}, reverse=True)
         usual = loads[-1]
-        cells[candidate.label] = tuple((n, k) for n in loads for k in ks) + ((usual, 0),)
+        cells[candidate.label] = (*((n, k) for n in loads for k in ks), (usual, 0))
     return cells

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from advisor.acceptance import Acceptance, acceptance_of
-from advisor.cost.measured import MeasuredCost, cost_model
+from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.roofline import RooflineCost
 from advisor.cost.step import Step, weakest
@@ -22,7 +22,7 @@ from advisor.record import Memory, Priced
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
 from profiles.deployment import NO_SPECULATION, Candidate
-from profiles.evidence import PairedComparison
+from profiles.evidence import ArmStatus, PairedComparison
 from profiles.methods import method
 from profiles.schema import Quantity, Source
 
@@ -74,19 +74,18 @@ class Pricing:
     """The load decided for."""
     max_running: int
     """Most requests the engine takes in one step (max_num_seqs)."""
+    unusable: dict[str, str] = field(default_factory=dict)
+    """Candidates that the trial's engine would not run, by label, with its own words."""
     saturated: bool = False
     """An arrival rate that the engine cannot keep up with."""
     assumptions: list[str] = field(default_factory=list)
     _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
 
-    def label_of(self, candidate: Candidate) -> str:
-        return candidate.label
-
     @cached_property
     def loads(self) -> tuple[int, ...]:
         """Powers of two up to four times the usual load (within max_num_seqs), the usual load, and the busy hour."""
         top = min(self.max_running, max(64, 4 * self.running))
-        loads = {1, self.running, *(2**i for i in range(12) if 2**i <= top)}
+        loads = {1, self.running, *(1 << i for i in range(12) if 1 << i <= top)}
         if self.traffic.running_p95:
             loads.add(min(self.max_running, max(1, round(self.traffic.running_p95))))
         return tuple(sorted(loads))
@@ -94,12 +93,22 @@ class Pricing:
     @cached_property
     def table(self) -> tuple[Priced, ...]:
         """Every (candidate, k, load), the null candidate first."""
-        return tuple(self.at(c, k, n) for c in (NO_SPECULATION, *self.candidates) for k in (c.k if c.method != "none" else (0,))
-                     for n in self.loads)
+        return tuple(
+            self.at(c, k, n)
+            for c in (NO_SPECULATION, *self.candidates)
+            for k in (c.k if c.method != "none" else (0,))
+            for n in self.loads
+        )
 
     # --- one cell -----------------------------------------------------------------------------------------------
-    def request(self, candidate: Candidate, k: int, running: float, prompt_tokens: float | None = None,
-                output_tokens: float | None = None) -> Request:
+    def request(
+        self,
+        candidate: Candidate,
+        k: int,
+        running: float,
+        prompt_tokens: float | None = None,
+        output_tokens: float | None = None,
+    ) -> Request:
         """A request's time at a load, for the workload's lengths or the given ones."""
         prompt = self.traffic.prompt_tokens if prompt_tokens is None else prompt_tokens
         uncached = prompt * self.traffic.uncached_prompt_tokens / self.traffic.prompt_tokens
@@ -108,12 +117,15 @@ class Pricing:
         acceptance = self.acceptance[candidate.label]
         length = acceptance.length(k).value
         step = self.cost.step(candidate, running, k, acceptance.drafted_tokens(k), context)
-        whole = self.cost.prefill(max(1.0, uncached)).ms + (self.cost.draft_prefill(candidate, uncached).ms if candidate.method != "none"
-                                                            else 0.0)
+        whole = self.cost.prefill(max(1.0, uncached)).ms + (
+            self.cost.draft_prefill(candidate, uncached).ms if candidate.method != "none" else 0.0
+        )
         # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
         shared = min(self.cost.target(1, 1, 0.0).ms, 0.9 * whole) * (1.0 - 1.0 / running)
         steps = max(0.0, output - 1.0) / length
-        return Request(whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, output)
+        return Request(
+            whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, output
+        )
 
     def limit(self, candidate: Candidate) -> float:
         """Requests that run at once with this candidate loaded: memory's limit and max_num_seqs."""
@@ -157,6 +169,8 @@ class Pricing:
         decode_q = quantity(decode, decode_sd, source)
         speed_q = quantity(ratio, total_sd, source)
         notes = list(own.step.notes)
+        if candidate.label in self.unusable:
+            notes.append(f"could not be run: {self.unusable[candidate.label]}")
         paired = self._paired(candidate, k, running)
         if paired is not None and not null:
             speed_q, total_sd, note = paired
@@ -168,18 +182,35 @@ class Pricing:
         tpot, ttft = own.tpot_ms * scale, own.first_token_ms
         slo = None
         if objective.tpot_ms is not None or objective.ttft_ms is not None:
-            slo = (objective.tpot_ms is None or tpot <= objective.tpot_ms) and (objective.ttft_ms is None or ttft <= objective.ttft_ms)
+            slo = (objective.tpot_ms is None or tpot <= objective.tpot_ms) and (
+                objective.ttft_ms is None or ttft <= objective.ttft_ms
+            )
         return Priced(
-            candidate=candidate, label=candidate.label, k=k, running=running, acceptance_length=acceptance.length(k),
-            step_ms=quantity(own.step.ms, own.step.log_sd, own.step.source), draft_ms=own.step.draft_ms,
-            verify_ms=own.step.verify_ms, overhead_ms=own.step.overhead_ms,
-            baseline_step_ms=quantity(base.step.ms, base.step.log_sd, base.step.source), decode_speedup=decode_q, speedup=speed_q,
-            tpot_ms=quantity(tpot, total_sd or base.step.log_sd, source), ttft_ms=quantity(ttft, 0.25, own.step.source),
+            candidate=candidate,
+            label=candidate.label,
+            k=k,
+            running=running,
+            acceptance_length=acceptance.length(k),
+            step_ms=quantity(own.step.ms, own.step.log_sd, own.step.source),
+            draft_ms=own.step.draft_ms,
+            verify_ms=own.step.verify_ms,
+            overhead_ms=own.step.overhead_ms,
+            baseline_step_ms=quantity(base.step.ms, base.step.log_sd, base.step.source),
+            decode_speedup=decode_q,
+            speedup=speed_q,
+            tpot_ms=quantity(tpot, total_sd or base.step.log_sd, source),
+            ttft_ms=quantity(ttft, 0.25, own.step.source),
             tokens_per_s=quantity(base.tokens_per_s * speed_q.value, total_sd or base.step.log_sd, source),
             probability_of_gain=probability_above(speed_q.value, total_sd, 1.0 + objective.worthwhile_gain),
-            fits=fits, meets_slo=slo, limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base), notes=tuple(notes))
+            fits=fits,
+            meets_slo=slo,
+            limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
+            notes=tuple(notes),
+        )
 
     def _fits(self, candidate: Candidate) -> bool:
+        if candidate.label in self.unusable:
+            return False
         memory = self.memory.get(candidate.label)
         if memory is None or memory.fits is None:
             return True
@@ -199,13 +230,17 @@ class Pricing:
         note = f"measured in {len(comparison.pairs)} paired blocks"
         prompt, output = trial.prompts.mean_prompt_tokens or self.traffic.prompt_tokens, float(trial.max_tokens)
         here = self.request(NO_SPECULATION, 0, running).total_ms / self.request(candidate, k, running).total_ms
-        there = (self.request(NO_SPECULATION, 0, running, prompt, output).total_ms
-                 / self.request(candidate, k, running, prompt, output).total_ms)
+        there = (
+            self.request(NO_SPECULATION, 0, running, prompt, output).total_ms
+            / self.request(candidate, k, running, prompt, output).total_ms
+        )
         carried = math.log(here / there)
         if abs(carried) > 0.02:
             log_sd = math.hypot(log_sd, 0.3 * carried)
-            note += (f" at {prompt:.0f} prompt and {output:.0f} output tokens ({ratio:.2f} times), carried over to "
-                     f"{self.traffic.prompt_tokens:.0f} and {self.traffic.output_tokens:.0f}")
+            note += (
+                f" at {prompt:.0f} prompt and {output:.0f} output tokens ({ratio:.2f} times), carried over to "
+                f"{self.traffic.prompt_tokens:.0f} and {self.traffic.output_tokens:.0f}"
+            )
             ratio *= math.exp(carried)
         return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
 
@@ -239,16 +274,32 @@ def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> Limit
     if memory_limited:
         return "memory"
     growth = max(0.0, math.log(own.step.ms / base.step.ms))
-    extra = {"draft_time": own.step.draft_ms, "verify_compute": max(0.0, own.step.verify_ms - base.step.ms),
-             "overhead": own.step.overhead_ms}
+    extra: dict[LimitedBy, float] = {
+        "draft_time": own.step.draft_ms,
+        "verify_compute": max(0.0, own.step.verify_ms - base.step.ms),
+        "overhead": own.step.overhead_ms,
+    }
     whole = sum(extra.values())
     losses: dict[LimitedBy, float] = {"acceptance": math.log((k + 1.0) / own.acceptance_length)}
-    for name in ("draft_time", "verify_compute", "overhead"):
-        losses[name] = growth * extra[name] / whole if whole > 0 else 0.0  # type: ignore[index]
+    for name, share in extra.items():
+        losses[name] = growth * share / whole if whole > 0 else 0.0
     decode = own.acceptance_length * base.step.ms / own.step.ms
     end_to_end = base.total_ms / own.total_ms
     losses["prefill_share"] = abs(math.log(decode / end_to_end)) if end_to_end > 0 else 0.0
     return max(losses, key=lambda name: losses[name])
+
+
+def unusable_arms(situation: Situation) -> dict[str, str]:
+    """Candidates whose arm never ran on this kind of engine, and the engine's own last error."""
+    trial = situation.trial
+    if trial is None or not timings_apply(trial, situation):
+        return {}
+    failed = (ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
+    return {
+        arm.candidate.label: arm.error or arm.status.value.replace("_", " ")
+        for arm in trial.arms
+        if arm.status in failed and not arm.steps
+    }
 
 
 def price(situation: Situation) -> Pricing:
@@ -256,22 +307,34 @@ def price(situation: Situation) -> Pricing:
     cost = cost_model(situation)
     traffic = traffic_of(situation)
     engine = situation.deployment.engine
-    limits = situation.release.default_limits(situation.gpu.memory_gib if situation.gpu else None,
-                                              situation.gpu.name if situation.gpu else "", cpu=situation.runner == "cpu",
-                                              workers=engine.tensor_parallel_size * engine.pipeline_parallel_size)
+    limits = situation.release.default_limits(
+        situation.gpu.memory_gib if situation.gpu else None,
+        situation.gpu.name if situation.gpu else "",
+        cpu=situation.runner == "cpu",
+        workers=engine.tensor_parallel_size * engine.pipeline_parallel_size,
+    )
     max_running = engine.max_num_seqs or limits.max_num_seqs
     candidates = situation.candidates
     acceptance = {c.label: acceptance_of(situation, c, traffic.context_tokens) for c in (NO_SPECULATION, *candidates)}
     memory = {c.label: plan_memory(situation, c, max(c.k)) for c in candidates}
     memory[NO_SPECULATION.label] = plan_memory(situation, NO_SPECULATION, 0)
-    pricing = Pricing(situation, cost, traffic, candidates, acceptance, memory, 1, max_running, assumptions=list(traffic.assumptions))
+    pricing = Pricing(
+        situation, cost, traffic, candidates, acceptance, memory, 1, max_running, assumptions=list(traffic.assumptions)
+    )
+    pricing.unusable = unusable_arms(situation)
     if traffic.running is not None:
-        running = traffic.running
+        running = traffic.running / engine.data_parallel_size
     else:
-        assert traffic.arrival_rate_rps is not None
-        running, pricing.saturated = little(traffic.arrival_rate_rps / engine.data_parallel_size,
-                                            lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms, pricing.limit(NO_SPECULATION))
-        pricing.assumptions.append(f"{traffic.arrival_rate_rps:g} requests per second keep about {running:.0f} running without "
-                                   "speculation (Little's law)")
+        rate = traffic.arrival_rate_rps or 0.0
+        running, pricing.saturated = little(
+            rate / engine.data_parallel_size,
+            lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms,
+            pricing.limit(NO_SPECULATION),
+        )
+        pricing.assumptions.append(
+            f"{rate:g} requests per second keep about {running:.0f} running without speculation (Little's law)"
+        )
+    if engine.data_parallel_size > 1:
+        pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
     pricing.running = max(1, min(max_running, round(running)))
     return pricing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.decision import Choice
+from advisor.decision import Choice, break_even_length
 from advisor.prediction import Pricing
 from advisor.record import Memory, Priced, Reason
 from profiles.deployment import NO_SPECULATION
@@ -10,7 +10,12 @@ from profiles.methods import method
 from profiles.schema import Quantity, Source
 from profiles.workload import Task
 
-_SAID = {Source.MEASURED: "measured", Source.RECORDED: "recorded on the server", Source.MODELLED: "modelled", Source.ASSUMED: "assumed"}
+_SAID = {
+    Source.MEASURED: "measured",
+    Source.RECORDED: "recorded on the server",
+    Source.MODELLED: "modelled",
+    Source.ASSUMED: "assumed",
+}
 _CREATIVE_SHARE = 0.3
 _HOT = 0.8
 
@@ -24,17 +29,31 @@ def _range(quantity: Quantity, unit: str = "") -> str:
 def _tasks(pricing: Pricing) -> str:
     tasks = pricing.situation.deployment.workload.tasks
     ordered = sorted(tasks.items(), key=lambda item: -item[1])
-    return ", ".join(f"{task.value.replace('_', ' ')} {100 * share:.0f} %" if len(ordered) > 1 else task.value.replace("_", " ")
-                     for task, share in ordered)
+    return ", ".join(
+        f"{task.value.replace('_', ' ')} {100 * share:.0f} %" if len(ordered) > 1 else task.value.replace("_", " ")
+        for task, share in ordered
+    )
 
 
 def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     """Every reason, the verdict first; each says which question it answers and which way it speaks."""
     best = choice.best
     if best is None:
-        return (Reason(question="other", sentence="No candidate fits this target on this release, so there is nothing to turn on."),)
-    reasons = [_verdict(pricing, choice, best), _predictable(pricing, best), _memory(pricing, best), _creative(pricing, best),
-               _concurrency(pricing, choice, best), _prefill(pricing, best), _step(pricing, best)]
+        return (
+            Reason(
+                question="other",
+                sentence="No candidate fits this target on this release, so there is nothing to turn on.",
+            ),
+        )
+    reasons = [
+        _verdict(pricing, choice, best),
+        _predictable(pricing, best),
+        _memory(pricing, best),
+        _creative(pricing, best),
+        _concurrency(pricing, choice, best),
+        _prefill(pricing, best),
+        _step(pricing, best),
+    ]
     if choice.decision.schedule is not None:
         bands = ", ".join(f"k={k} up to {end}" if k else f"none up to {end}" for _, end, k in choice.decision.schedule)
         sentence = f"The best k depends on how many requests run: {bands}."
@@ -54,19 +73,39 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     what = f"{best.label} with k={best.k} at {best.running} running request{'s' if best.running > 1 else ''}"
     speed = f"{_range(best.speedup, 'x')} end to end, {_SAID[best.speedup.source]}"
     if choice.decision.enable is True:
-        return Reason(question="other", for_or_against="for",
-                      sentence=f"Turn speculation on: {what} gives {speed}; the whole interval is above a gain of {worth:.0f} %.")
+        return Reason(
+            question="other",
+            for_or_against="for",
+            sentence=f"Turn speculation on: {what} gives {speed}; the whole interval is above a gain of {worth:.0f} %.",
+        )
     if choice.decision.enable is None:
-        return Reason(question="evidence", sentence=f"Not decided: {what} would give {speed}, and a gain of {worth:.0f} % lies inside "
-                                                    "that interval, so the config is written without speculation.")
+        return Reason(
+            question="evidence",
+            sentence=f"Not decided: {what} would give {speed}, and a gain of {worth:.0f} % lies inside "
+            "that interval, so the config is written without speculation.",
+        )
+    if best.label in pricing.unusable:
+        return Reason(
+            question="evidence",
+            for_or_against="against",
+            sentence=f"Leave speculation off: {best.label} could not be run here ({pricing.unusable[best.label]}).",
+        )
     if not best.fits:
-        return Reason(question="memory", for_or_against="against", sentence=f"Leave speculation off: {best.label} does not fit.")
+        return Reason(
+            question="memory", for_or_against="against", sentence=f"Leave speculation off: {best.label} does not fit."
+        )
     if best.meets_slo is False:
-        return Reason(question="other", for_or_against="against",
-                      sentence=f"Leave speculation off: {what} would break a limit on latency that the baseline keeps.")
-    return Reason(question="other", for_or_against="against",
-                  sentence=f"Leave speculation off: the best of what was looked at, {what}, gives {speed}; "
-                           f"even the upper end is below a gain of {worth:.0f} %.")
+        return Reason(
+            question="other",
+            for_or_against="against",
+            sentence=f"Leave speculation off: {what} would break a limit on latency that the baseline keeps.",
+        )
+    return Reason(
+        question="other",
+        for_or_against="against",
+        sentence=f"Leave speculation off: the best of what was looked at, {what}, gives {speed}; "
+        f"even the upper end is below a gain of {worth:.0f} %.",
+    )
 
 
 def _predictable(pricing: Pricing, best: Priced) -> Reason:
@@ -74,14 +113,16 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     first = acceptance.per_position[0].value if acceptance.per_position else 0.0
     length = best.acceptance_length
     described = method(best.candidate.method)
-    sentence = (f"Is the text predictable? {_tasks(pricing).capitalize()}: {length.value:.2f} tokens per step of at most {best.k + 1} "
-                f"({_SAID[length.source]}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); the first drafted token is accepted in "
-                f"{100 * first:.0f} % of the steps")
+    sentence = (
+        f"Is the text predictable? {_tasks(pricing).capitalize()}: {length.value:.2f} tokens per step of at "
+        f"most {best.k + 1} ({_SAID[length.source]}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
+        f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
+    )
     if described.drafter == "lookup":
         sentence += f", and {100 * acceptance.matched_share:.0f} % of the steps find a draft at all"
     share = (length.value - 1.0) / best.k
     verdict = "for" if share >= 0.5 else "against" if share < 0.25 else "neutral"
-    return Reason(question="predictable_text", sentence=sentence + ".", for_or_against=verdict)  # type: ignore[arg-type]
+    return Reason(question="predictable_text", sentence=sentence + ".", for_or_against=verdict)
 
 
 def _memory(pricing: Pricing, best: Priced) -> Reason:
@@ -90,13 +131,20 @@ def _memory(pricing: Pricing, best: Priced) -> Reason:
         return Reason(question="memory", sentence="Is there memory? Unknown: name the GPU, its memory, or probe it.")
     without, with_it = plan.max_concurrency_without or 0.0, plan.max_concurrency_with or 0.0
     lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
-    sentence = (f"Is there memory? The draft takes {plan.draft_weights_gib:.1f} GiB of weights and "
-                f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside {plan.kv_bytes_per_token_target / 1024:.0f} KiB: "
-                f"{plan.kv_tokens_with:,} KV tokens are left of {plan.kv_tokens_without:,} ({100 * lost:.0f} % less), enough for "
-                f"{with_it:.0f} requests of this length at once (without: {without:.0f})")
+    sentence = (
+        f"Is there memory? The draft takes {plan.draft_weights_gib:.1f} GiB of weights and "
+        f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
+        f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB: {plan.kv_tokens_with:,} KV tokens are left of "
+        f"{plan.kv_tokens_without:,} ({100 * lost:.0f} % less), enough for {with_it:.0f} requests of "
+        f"this length at once (without: {without:.0f})"
+    )
     if plan.fits is False:
         return Reason(question="memory", sentence=sentence + ": too few.", for_or_against="against")
-    return Reason(question="memory", sentence=sentence + ".", for_or_against="against" if with_it < best.running <= without else "neutral")
+    return Reason(
+        question="memory",
+        sentence=sentence + ".",
+        for_or_against="against" if with_it < best.running <= without else "neutral",
+    )
 
 
 def _creative(pricing: Pricing, best: Priced) -> Reason:
@@ -109,17 +157,24 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
     if heat >= _HOT:
         parts.append(f"temperature {heat:g} makes the target pick tokens no draft can foresee")
     if parts:
-        return Reason(question="creative_or_hot", for_or_against="against",
-                      sentence=f"Is it creative or hot sampling? Yes: {' and '.join(parts)}.")
+        return Reason(
+            question="creative_or_hot",
+            for_or_against="against",
+            sentence=f"Is it creative or hot sampling? Yes: {' and '.join(parts)}.",
+        )
     how = "greedy" if heat == 0 else f"temperature {heat:g}"
-    return Reason(question="creative_or_hot", sentence=f"Is it creative or hot sampling? No: {how}, little creative writing.")
+    return Reason(
+        question="creative_or_hot", sentence=f"Is it creative or hot sampling? No: {how}, little creative writing."
+    )
 
 
 def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     one = pricing.at(best.candidate, best.k, 1)
     cross = choice.decision.crossover_load
-    sentence = (f"Is concurrency high? At {best.running} running a step verifies {best.running * (best.k + 1)} tokens and takes "
-                f"{best.step_ms.value:.1f} ms against {best.baseline_step_ms.value:.1f} ms")
+    sentence = (
+        f"Is concurrency high? At {best.running} running a step verifies {best.running * (best.k + 1)} tokens "
+        f"and takes {best.step_ms.value:.1f} ms against {best.baseline_step_ms.value:.1f} ms"
+    )
     if best.running > 1:
         sentence += f"; the same k gives {one.speedup.value:.2f}x at one request and {best.speedup.value:.2f}x here"
     if cross is None:
@@ -130,26 +185,31 @@ def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     if choice.busy is not None and choice.busy.speedup.value < 1.0:
         verdict = "against"
         sentence += f"; in the busy hour ({choice.busy.running} running) it would be {choice.busy.speedup.value:.2f}x"
-    return Reason(question="concurrency", sentence=sentence + ".", for_or_against=verdict)  # type: ignore[arg-type]
+    return Reason(question="concurrency", sentence=sentence + ".", for_or_against=verdict)
 
 
 def _prefill(pricing: Pricing, best: Priced) -> Reason:
     base = pricing.request(NO_SPECULATION, 0, min(float(best.running), pricing.limit(NO_SPECULATION)))
     share = 1.0 - base.decode_share
-    sentence = (f"Prompts of {pricing.traffic.prompt_tokens:.0f} and answers of {pricing.traffic.output_tokens:.0f} tokens spend "
-                f"{100 * share:.0f} % of a request's engine time in prefill, which speculation cannot shorten")
+    sentence = (
+        f"Prompts of {pricing.traffic.prompt_tokens:.0f} and answers of {pricing.traffic.output_tokens:.0f} tokens "
+        f"spend {100 * share:.0f} % of a request's engine time in prefill, which speculation cannot shorten"
+    )
     if share >= 0.1:
         sentence += f": {best.decode_speedup.value:.2f}x in decode is {best.speedup.value:.2f}x end to end"
-    return Reason(question="prefill_share", sentence=sentence + ".", for_or_against="against" if share > 0.4 else "neutral")
+    return Reason(
+        question="prefill_share", sentence=sentence + ".", for_or_against="against" if share > 0.4 else "neutral"
+    )
 
 
 def _step(pricing: Pricing, best: Priced) -> Reason:
-    even = None
     total = best.step_ms.value
-    from advisor.decision import break_even_length
     even = break_even_length(pricing, best.candidate, best.k, best.running)
-    sentence = (f"A step of {total:.1f} ms spends {100 * best.draft_ms / total:.0f} % drafting, {100 * best.verify_ms / total:.0f} % "
-                f"verifying and {100 * best.overhead_ms / total:.0f} % in overhead ({_SAID[best.step_ms.source]})")
+    sentence = (
+        f"A step of {total:.1f} ms spends {100 * best.draft_ms / total:.0f} % drafting, "
+        f"{100 * best.verify_ms / total:.0f} % verifying and {100 * best.overhead_ms / total:.0f} % in "
+        f"overhead ({_SAID[best.step_ms.source]})"
+    )
     if even is not None:
         if even > best.k + 1:
             sentence += f"; it would need {even:.2f} tokens per step to break even, more than k={best.k} can ever give"

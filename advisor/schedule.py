@@ -1,4 +1,4 @@
-"""The schedule: k by batch size, for releases, runners and methods that honour it (num_speculative_tokens_per_batch_size).
+"""The schedule: k by batch size (num_speculative_tokens_per_batch_size), where release, runner and method honour it.
 
 k = 0 in a band is a loaded, idle speculation, not its absence: it is priced with what that costs.
 """
@@ -35,14 +35,22 @@ def schedule_honoured(pricing: Pricing, candidate: Candidate) -> tuple[bool, str
     if ("v1" if runner == "cpu" else runner) not in described.dynamic_schedule:
         return False, f"{described.title} does not honour a schedule on the {runner.upper()} runner"
     if runner == "v1" and not _timed_under_schedule(pricing, candidate):
-        return False, "on the V1 runner a schedule turns full CUDA graphs into piecewise ones: emit one only after a trial timed it"
+        return (
+            False,
+            "on the V1 runner a schedule turns full CUDA graphs into piecewise ones: a trial must time it first",
+        )
     return True, ""
 
 
 def _timed_under_schedule(pricing: Pricing, candidate: Candidate) -> bool:
     trial = pricing.situation.trial
-    return trial is not None and any(arm.candidate.label == candidate.label and arm.status is ArmStatus.DONE
-                                     and arm.k_control == "schedule_lookup" and arm.steps for arm in trial.arms)
+    return trial is not None and any(
+        arm.candidate.label == candidate.label
+        and arm.status is ArmStatus.DONE
+        and arm.k_control == "schedule_lookup"
+        and arm.steps
+        for arm in trial.arms
+    )
 
 
 def grid_of(last: int) -> list[int]:

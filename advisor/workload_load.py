@@ -43,8 +43,12 @@ def traffic_of(situation: Situation) -> Traffic:
     server, trial = situation.server, situation.trial
     recorded = next((e.requests for e in reversed(situation.evidence) if e.requests is not None), None)
     assumptions: list[str] = []
-    prompt = _mean(workload.prompt_tokens, recorded.prompt_tokens if recorded else None, server.prompt_tokens if server else None)
-    output = _mean(workload.output_tokens, recorded.output_tokens if recorded else None, server.output_tokens if server else None)
+    prompt = _mean(
+        workload.prompt_tokens, recorded.prompt_tokens if recorded else None, server.prompt_tokens if server else None
+    )
+    output = _mean(
+        workload.output_tokens, recorded.output_tokens if recorded else None, server.output_tokens if server else None
+    )
     stated = prompt is not None and output is not None
     if prompt is None:
         if trial is not None and trial.prompts.mean_prompt_tokens:
@@ -78,7 +82,9 @@ def traffic_of(situation: Situation) -> Traffic:
         else:
             running = ASSUMED_CONCURRENCY
             assumptions.append(f"load not stated: {running:.0f} running requests assumed")
-    return Traffic(running, workload.concurrency_p95, rate, prompt, output, prompt * (1.0 - hits), stated, tuple(assumptions))
+    return Traffic(
+        running, workload.concurrency_p95, rate, prompt, output, prompt * (1.0 - hits), stated, tuple(assumptions)
+    )
 
 
 def little(rate_rps: float, latency_ms: Callable[[float], float], ceiling: float) -> tuple[float, bool]:

@@ -63,14 +63,17 @@ def _gpu_machine(gpu: Gpu) -> Machine:
     nvlink = gpu.nvlink_gbs
     unsure = 1.5 if gpu.check != "ok" or not known else 1.0
     return Machine(
-        name=gpu.name, bandwidth_gbs=gpu.memory_bandwidth_gbs,
+        name=gpu.name,
+        bandwidth_gbs=gpu.memory_bandwidth_gbs,
         # A card whose rate nobody could read: the ratio of rate to bandwidth of its generation is about 150.
         tflops=known or {"bf16": gpu.memory_bandwidth_gbs * 0.15},
         link_gbs=(nvlink / 2 if nvlink else constant("pcie_gbs")),
         allreduce_ms=float(latency["nvlink"] if nvlink else latency["pcie"]),
         step_host_ms=constant("step_host_ms"),
         graph_tokens=1024 if (gpu.compute_capability or "").startswith("10.") else 512,
-        step_log_sd=float(errors["step"]) * unsure, ratio_log_sd=float(errors["ratio"]) * unsure, source=Source.MODELLED,
+        step_log_sd=float(errors["step"]) * unsure,
+        ratio_log_sd=float(errors["ratio"]) * unsure,
+        source=Source.MODELLED,
     )
 
 
@@ -81,11 +84,14 @@ def machine_for(situation: Situation) -> Machine:
     errors_of = constants()["cpu_engine" if situation.runner == "cpu" else "unknown_gpu"]
     on_cpu = situation.runner == "cpu"
     return Machine(
-        name="cpu" if on_cpu else "unknown GPU", bandwidth_gbs=float(errors_of["bandwidth_gbs"]),
-        tflops={"bf16": float(errors_of["tflops"])}, link_gbs=constant("pcie_gbs"),
+        name="cpu" if on_cpu else "unknown GPU",
+        bandwidth_gbs=float(errors_of["bandwidth_gbs"]),
+        tflops={"bf16": float(errors_of["tflops"])},
+        link_gbs=constant("pcie_gbs"),
         allreduce_ms=float(constants()["allreduce_latency_ms"]["pcie"]),
         step_host_ms=float(errors_of.get("step_host_ms", constant("step_host_ms"))),
         graph_tokens=0 if on_cpu else 512,
-        step_log_sd=float(errors_of["relative_step_error"]), ratio_log_sd=float(errors_of["relative_ratio_error"]),
+        step_log_sd=float(errors_of["relative_step_error"]),
+        ratio_log_sd=float(errors_of["relative_ratio_error"]),
         source=Source.ASSUMED,
     )

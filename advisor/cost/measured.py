@@ -60,8 +60,17 @@ def _cell(arm: ArmEvidence, label: str, sample: StepSample) -> Cell | None:
     n = len(sample.step_ms)
     spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in sample.step_ms) / max(1, n - 1)) / mean
     drafted = steady_mean(sample.draft_ms) if sample.draft_ms else None
-    return Cell(label, sample.k, float(sample.running), max(sample.tokens_per_step, float(sample.running)), sample.context_tokens,
-                mean, drafted, math.hypot(spread / math.sqrt(n), _FLOOR_LOG_SD), n)
+    return Cell(
+        label,
+        sample.k,
+        float(sample.running),
+        max(sample.tokens_per_step, float(sample.running)),
+        sample.context_tokens,
+        mean,
+        drafted,
+        math.hypot(spread / math.sqrt(n), _FLOOR_LOG_SD),
+        n,
+    )
 
 
 def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
@@ -83,7 +92,7 @@ def timings_apply(trial: TrialEvidence, situation: Situation) -> bool:
 
 @dataclass
 class MeasuredCost:
-    """StepCost fitted to a trial. `of` returns None where the baseline's steps were not timed on this kind of device."""
+    """StepCost fitted to a trial; `of` returns None where the baseline was not timed on this kind of device."""
 
     situation: Situation
     cells: tuple[Cell, ...]
@@ -113,12 +122,22 @@ class MeasuredCost:
 
     @property
     def description(self) -> str:
-        return (f"measured by a trial on {self.hardware}: {len(self.cells)} timed step shapes, the fit alone misses them by "
-                f"{100 * self.residual_log_sd:.1f} % (root mean square)")
+        return (
+            f"measured by a trial on {self.hardware}: {len(self.cells)} timed step shapes, which the fit alone "
+            f"misses by {100 * self.residual_log_sd:.1f} % (root mean square)"
+        )
 
     # --- the fit ------------------------------------------------------------------------------------------------
-    def _row(self, arm: str, k: int, running: float, tokens: float, context: float, knot: float, *, with_draft: bool) -> list[float]:
-        row = [1.0, running, max(0.0, tokens - running), max(0.0, tokens - max(knot, running)), running * context / 1000.0]
+    def _row(
+        self, arm: str, k: int, running: float, tokens: float, context: float, knot: float, *, with_draft: bool
+    ) -> list[float]:
+        row = [
+            1.0,
+            running,
+            max(0.0, tokens - running),
+            max(0.0, tokens - max(knot, running)),
+            running * context / 1000.0,
+        ]
         for name in self.arms:
             own = name == arm
             row += [1.0 if own else 0.0, running if own else 0.0]
@@ -128,13 +147,18 @@ class MeasuredCost:
     def _columns(self) -> list[str]:
         names = ["step", "per_request", "per_token", "per_token_beyond_knot", "per_1000_kv_tokens"]
         for arm in self.arms:
-            names += [f"{arm}: loaded", f"{arm}: loaded_per_request", f"{arm}: draft_pass", f"{arm}: draft_pass_per_request"]
+            names += [
+                f"{arm}: loaded",
+                f"{arm}: loaded_per_request",
+                f"{arm}: draft_pass",
+                f"{arm}: draft_pass_per_request",
+            ]
         return names
 
     def _fit(self) -> None:
         import numpy as np
 
-        best: tuple[float, float, list[float]] | None = None
+        best: tuple[float, float, list[float]] = (math.inf, self.knot, [])
         tops = [cell.tokens for cell in self.cells]
         for knot in [k for k in _KNOTS if k < max(tops)] or [max(tops)]:
             rows: list[list[float]] = []
@@ -144,18 +168,21 @@ class MeasuredCost:
                 # their own: the two then cannot be confused.
                 timed = cell.draft_ms is not None and cell.k > 0
                 rest = cell.ms - (cell.draft_ms or 0.0) if timed else cell.ms
-                row = self._row(cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=not timed)
+                row = self._row(
+                    cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=not timed
+                )
                 rows.append([v / cell.ms for v in row])
                 values.append(rest / cell.ms)
                 if timed:
-                    whole = self._row(cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=True)
+                    whole = self._row(
+                        cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=True
+                    )
                     rows.append([(w - r) / cell.ms for w, r in zip(whole, row, strict=True)])
                     values.append((cell.draft_ms or 0.0) / cell.ms)
             solution = nonnegative_least_squares(rows, values)
             error = float(np.sum((np.asarray(rows) @ solution - np.asarray(values)) ** 2))
-            if best is None or error < best[0] - 1e-12:
+            if error < best[0] - 1e-12:
                 best = (error, knot, [float(v) for v in solution])
-        assert best is not None
         _, self.knot, solved = best
         self.coefficients = dict(zip(self._columns(), solved, strict=True))
         total = 0.0
@@ -210,7 +237,9 @@ class MeasuredCost:
         if arm not in self._residuals:
             modelled = self.fallback.draft(candidate, running, k, context_tokens)
             return Cost(modelled.ms * self._scale(running, context_tokens), max(0.4, modelled.log_sd), Source.MODELLED)
-        ms = k * (self.coefficients[f"{arm}: draft_pass"] + running * self.coefficients[f"{arm}: draft_pass_per_request"])
+        ms = k * (
+            self.coefficients[f"{arm}: draft_pass"] + running * self.coefficients[f"{arm}: draft_pass_per_request"]
+        )
         return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
 
     def overhead(self, candidate: Candidate, running: float, k: int) -> Cost:
@@ -247,15 +276,28 @@ class MeasuredCost:
         if candidate.label not in self._residuals:
             verify = self.target(running, tokens, context_tokens)
             spread = math.hypot(0.15, 0.4 * (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms))
-            return Step(draft.ms, verify.ms, overhead.ms, math.hypot(verify.log_sd, spread), spread, Source.MODELLED,
-                        ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",))
+            return Step(
+                draft.ms,
+                verify.ms,
+                overhead.ms,
+                math.hypot(verify.log_sd, spread),
+                spread,
+                Source.MODELLED,
+                ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
+            )
         total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
         # The split is the fit's, the sum is the cell's: parts are scaled so that they add up to what was timed.
         fitted = self._fitted(candidate.label, k, running, tokens, context_tokens)
         scale = total / fitted if fitted > 0 else 1.0
         draft_ms, overhead_ms = draft.ms * scale, overhead.ms * scale
-        return Step(draft_ms, max(0.0, total - draft_ms - overhead_ms), overhead_ms, spread, math.hypot(spread, base.log_sd),
-                    Source.MEASURED)
+        return Step(
+            draft_ms,
+            max(0.0, total - draft_ms - overhead_ms),
+            overhead_ms,
+            spread,
+            math.hypot(spread, base.log_sd),
+            Source.MEASURED,
+        )
 
 
 def cost_model(situation: Situation) -> MeasuredCost | RooflineCost:

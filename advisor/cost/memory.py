@@ -57,7 +57,9 @@ def draft_kv_bytes_per_token(situation: Situation, candidate: Candidate, tensor_
         return kv_bytes_per_token(shape, kv_dtype, tensor_parallel)
     # A head or native layer whose shape is unknown is built like one layer of the target.
     layers = max(1, situation.target.mtp_layers)
-    return layers * kv_bytes_per_token(situation.target, kv_dtype, tensor_parallel) / max(1, situation.target.num_layers)
+    return (
+        layers * kv_bytes_per_token(situation.target, kv_dtype, tensor_parallel) / max(1, situation.target.num_layers)
+    )
 
 
 def _draft_weights_bytes(situation: Situation, candidate: Candidate) -> float:
@@ -68,6 +70,8 @@ def _draft_weights_bytes(situation: Situation, candidate: Candidate) -> float:
     if shape is not None:
         return float(shape.weights_bytes)
     target = situation.target
+    if described.drafter == "native" and target.mtp_params:
+        return target.mtp_params * bytes_per_param(target)
     layer = max(0.0, target.params - 2.0 * target.embedding_params) / max(1, target.num_layers)
     return max(1, target.mtp_layers) * layer * bytes_per_param(target)
 
@@ -109,29 +113,44 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     kv_draft = draft_kv_bytes_per_token(situation, candidate, draft_parallel)
     target_gib = target.weights_bytes / tensor_parallel / stages / GIB
     draft_gib = _draft_weights_bytes(situation, candidate) / draft_parallel / GIB
-    if method(candidate.method).drafter == "native" and candidate.draft is None:
-        # The checkpoint already counts its own layers.
-        draft_gib = 0.0
     tokens = request_tokens(situation)
     notes: list[str] = []
     source = Source.MODELLED
     if situation.runner == "cpu":
         total, usable, overhead = None, None, None
         stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE")
-        room = situation.deployment.hardware.memory_gib or (float(stated) if stated and _is_number(stated) else DEFAULT_CPU_KV_GIB)
+        room = situation.deployment.hardware.memory_gib or (
+            float(stated) if stated and _is_number(stated) else DEFAULT_CPU_KV_GIB
+        )
         notes.append(f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory")
         pool_without = pool_with = room * GIB
     else:
         total, origin = total_memory_gib(situation)
         if total is None:
-            return Memory(fits=None, gpu_memory_gib=None, usable_gib=None, target_weights_gib=target_gib, draft_weights_gib=draft_gib,
-                          overhead_gib=None, kv_bytes_per_token_target=kv_target, kv_bytes_per_token_draft=kv_draft,
-                          kv_tokens_without=None, kv_tokens_with=None, max_concurrency_without=None, max_concurrency_with=None,
-                          source=Source.ASSUMED, notes=("the GPU's memory is unknown: name the GPU or its memory_gib",))
+            return Memory(
+                fits=None,
+                gpu_memory_gib=None,
+                usable_gib=None,
+                target_weights_gib=target_gib,
+                draft_weights_gib=draft_gib,
+                overhead_gib=None,
+                kv_bytes_per_token_target=kv_target,
+                kv_bytes_per_token_draft=kv_draft,
+                kv_tokens_without=None,
+                kv_tokens_with=None,
+                max_concurrency_without=None,
+                max_concurrency_with=None,
+                source=Source.ASSUMED,
+                notes=("the GPU's memory is unknown: name the GPU or its memory_gib",),
+            )
         others, said = _other_gib(situation)
         notes += said
-        if origin is Source.MODELLED and situation.gpu is not None and situation.gpu.memory_from == "box" \
-                and situation.deployment.hardware.memory_gib is None:
+        if (
+            origin is Source.MODELLED
+            and situation.gpu is not None
+            and situation.gpu.memory_from == "box"
+            and situation.deployment.hardware.memory_gib is None
+        ):
             notes.append("memory is the size on the box; drivers show up to 7 % less")
         usable = max(0.0, min(engine.gpu_memory_utilization * total, total - others))
         overhead = _overhead_gib(situation, 0, tensor_parallel)
@@ -146,16 +165,30 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         if own_arm is not None and own_arm.kv_cache_tokens:
             tokens_with = own_arm.kv_cache_tokens
         else:
-            tokens_with = int(base_arm.kv_cache_tokens * kv_target / (kv_target + kv_draft)) if situation.runner == "cpu" else tokens_with
+            tokens_with = (
+                int(base_arm.kv_cache_tokens * kv_target / (kv_target + kv_draft))
+                if situation.runner == "cpu"
+                else tokens_with
+            )
     needed = situation.deployment.objective.min_concurrency or 1
     fits = None if tokens_with is None else pool_with > 0 and tokens_with >= needed * tokens
     limit = engine.max_num_seqs
     return Memory(
-        fits=fits, gpu_memory_gib=total, usable_gib=usable, target_weights_gib=target_gib, draft_weights_gib=draft_gib,
-        overhead_gib=overhead, kv_bytes_per_token_target=kv_target, kv_bytes_per_token_draft=kv_draft,
-        kv_tokens_without=tokens_without, kv_tokens_with=tokens_with,
+        fits=fits,
+        gpu_memory_gib=total,
+        usable_gib=usable,
+        target_weights_gib=target_gib,
+        draft_weights_gib=draft_gib,
+        overhead_gib=overhead,
+        kv_bytes_per_token_target=kv_target,
+        kv_bytes_per_token_draft=kv_draft,
+        kv_tokens_without=tokens_without,
+        kv_tokens_with=tokens_with,
         max_concurrency_without=_concurrency(tokens_without, tokens, limit),
-        max_concurrency_with=_concurrency(tokens_with, tokens + k, limit), source=source, notes=tuple(notes))
+        max_concurrency_with=_concurrency(tokens_with, tokens + k, limit),
+        source=source,
+        notes=tuple(notes),
+    )
 
 
 def _concurrency(kv_tokens: int | None, tokens: float, limit: int | None) -> float | None:

@@ -32,17 +32,27 @@ class RooflineCost:
 
     @property
     def description(self) -> str:
-        return (f"modelled from facts: {self.machine.name} at {self.machine.bandwidth_gbs:g} GB/s, host times as published "
-                "for vLLM 0.10.1 on H100 SXM (advisor/cost/constants.json)")
+        return (
+            f"modelled from facts: {self.machine.name} at {self.machine.bandwidth_gbs:g} GB/s, host times as published "
+            "for vLLM 0.10.1 on H100 SXM (advisor/cost/constants.json)"
+        )
 
     # --- passes -------------------------------------------------------------------------------------------------
-    def _pass_ms(self, shape: ModelShape, running: float, tokens: float, context_tokens: float, tensor_parallel: int) -> float:
+    def _pass_ms(
+        self, shape: ModelShape, running: float, tokens: float, context_tokens: float, tensor_parallel: int
+    ) -> float:
         """GPU time of one pass of a model, host time apart."""
         machine = self.machine
         weights = weight_bytes_read(shape, tokens, constant("moe_routing_temper")) / tensor_parallel
-        kv = running * kv_bytes_read(shape, context_tokens, self.situation.deployment.engine.kv_cache_dtype, tensor_parallel)
-        compute = tokens * flop_per_token(shape) / tensor_parallel / (machine.compute_tflops(shape) * 1e12
-                                                                      * constant("compute_efficiency"))
+        kv = running * kv_bytes_read(
+            shape, context_tokens, self.situation.deployment.engine.kv_cache_dtype, tensor_parallel
+        )
+        compute = (
+            tokens
+            * flop_per_token(shape)
+            / tensor_parallel
+            / (machine.compute_tflops(shape) * 1e12 * constant("compute_efficiency"))
+        )
         read = weights / (machine.bandwidth_gbs * 1e9 * constant("bandwidth_efficiency"))
         read += kv / (machine.bandwidth_gbs * 1e9 * constant("kv_bandwidth_efficiency"))
         communication = 0.0
@@ -60,7 +70,9 @@ class RooflineCost:
 
     def target(self, running: float, tokens: float, context_tokens: float) -> Cost:
         shape = self.situation.target
-        ms = self._pass_ms(shape, running, tokens, context_tokens, self.situation.deployment.engine.tensor_parallel_size)
+        ms = self._pass_ms(
+            shape, running, tokens, context_tokens, self.situation.deployment.engine.tensor_parallel_size
+        )
         if self._eager(tokens):
             ms = max(ms, shape.num_layers * constant("layer_eager_ms"))
         return Cost(ms + self.machine.step_host_ms, self.machine.step_log_sd, self.machine.source)
@@ -72,10 +84,10 @@ class RooflineCost:
         """Parameters one pass of a head or native layer reads: its own, or one target layer and the vocabulary."""
         target = self.situation.target
         if shape is not None:
-            unread = 0 if shape.tie_word_embeddings else shape.embedding_params
-            own = float(max(1, shape.active_params if shape.moe else shape.params - unread))
-            needs_vocabulary = shape.params < (shape.draft_vocab_size or shape.vocab_size) * shape.hidden_size
-            return own + (target.vocab_size * target.hidden_size if needs_vocabulary else 0.0)
+            # The catalog counts the output head, even a shared one, as active.
+            return float(max(1, shape.active_params))
+        if target.mtp_params:
+            return float(target.mtp_params) / max(1, target.mtp_layers) + float(target.vocab_size) * target.hidden_size
         layer = (target.active_params - target.vocab_size * target.hidden_size) / max(1, target.num_layers)
         return max(0.0, layer) * 1.15 + float(target.vocab_size) * target.hidden_size
 
@@ -97,10 +109,11 @@ class RooflineCost:
         tensor_parallel = candidate.tensor_parallel_size or self.situation.deployment.engine.tensor_parallel_size
         if described.drafter == "model" and shape is not None:
             gpu_ms = self._pass_ms(shape, running, running, context_tokens, tensor_parallel)
-            layers, host = shape.num_layers, constant("draft_pass_host_ms")
+            layers, host = shape.num_layers, shape.num_layers * constant("draft_layer_host_ms")
         else:
-            gpu_ms = self._head_pass_ms(shape, running, running * (k if described.passes == "single" else 1), context_tokens,
-                                        tensor_parallel)
+            gpu_ms = self._head_pass_ms(
+                shape, running, running * (k if described.passes == "single" else 1), context_tokens, tensor_parallel
+            )
             layers, host = (shape.num_layers if shape is not None else 1), constant("head_pass_host_ms")
         if runner == "cpu":
             host = self.machine.step_host_ms
@@ -110,8 +123,9 @@ class RooflineCost:
         spread = float(error["draft" if graphs else "draft_eager"])
         return Cost(passes * (gpu_ms + host), spread, self.machine.source)
 
-    def _head_pass_ms(self, shape: ModelShape | None, running: float, tokens: float, context_tokens: float,
-                      tensor_parallel: int) -> float:
+    def _head_pass_ms(
+        self, shape: ModelShape | None, running: float, tokens: float, context_tokens: float, tensor_parallel: int
+    ) -> float:
         machine, target = self.machine, self.situation.target
         params = self._head_params(shape)
         width = bytes_per_param(shape) if shape is not None else 2.0
@@ -120,8 +134,13 @@ class RooflineCost:
         if shape is None:
             kv /= max(1, target.num_layers)
         read += kv / (machine.bandwidth_gbs * 1e9)
-        compute = tokens * 2.0 * params / tensor_parallel / (machine.compute_tflops(shape or target) * 1e12
-                                                             * constant("compute_efficiency"))
+        compute = (
+            tokens
+            * 2.0
+            * params
+            / tensor_parallel
+            / (machine.compute_tflops(shape or target) * 1e12 * constant("compute_efficiency"))
+        )
         return (read + compute) * 1e3
 
     # --- whole steps --------------------------------------------------------------------------------------------
@@ -161,8 +180,14 @@ class RooflineCost:
             return Cost(0.0, 0.0, self.machine.source)
         shape = self._draft_shape(candidate)
         if described.drafter == "model" and shape is not None:
-            return Cost(self._pass_ms(shape, 1, tokens, 0.0, 1) + constant("draft_pass_host_ms"), error, self.machine.source)
-        return Cost(self._head_pass_ms(shape, 1, tokens, 0.0, 1) + constant("head_pass_host_ms"), error, self.machine.source)
+            return Cost(
+                self._pass_ms(shape, 1, tokens, 0.0, 1) + shape.num_layers * constant("draft_layer_host_ms"),
+                error,
+                self.machine.source,
+            )
+        return Cost(
+            self._head_pass_ms(shape, 1, tokens, 0.0, 1) + constant("head_pass_host_ms"), error, self.machine.source
+        )
 
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
         if method(candidate.method).drafter == "none":
@@ -179,15 +204,32 @@ class RooflineCost:
         notes: list[str] = []
         if runner != self.situation.runner:
             notes.append(f"priced on the {runner.upper()} runner")
-        if described.drafter in ("model", "head", "native") and runner in ("v1", "v2") and runner not in described.draft_graphs:
+        if (
+            described.drafter in ("model", "head", "native")
+            and runner in ("v1", "v2")
+            and runner not in described.draft_graphs
+        ):
             notes.append(f"the drafter runs without CUDA graphs on the {runner.upper()} runner")
         return tuple(notes)
 
 
-def compose(draft: Cost, verify: Cost, overhead: Cost, ratio_log_sd: float, notes: tuple[str, ...] = (),
-            source: Source | None = None) -> Step:
+def compose(
+    draft: Cost,
+    verify: Cost,
+    overhead: Cost,
+    ratio_log_sd: float,
+    notes: tuple[str, ...] = (),
+    source: Source | None = None,
+) -> Step:
     """A step of its parts. The parts' errors are independent, so they add in squares, weighted by their share."""
     total = draft.ms + verify.ms + overhead.ms
     own = ((draft.ms * draft.log_sd) ** 2 + (overhead.ms * overhead.log_sd) ** 2) ** 0.5 / total
-    return Step(draft.ms, verify.ms, overhead.ms, (verify.log_sd**2 + own**2) ** 0.5, (ratio_log_sd**2 + own**2) ** 0.5,
-                source or verify.source, notes)
+    return Step(
+        draft.ms,
+        verify.ms,
+        overhead.ms,
+        (verify.log_sd**2 + own**2) ** 0.5,
+        (ratio_log_sd**2 + own**2) ** 0.5,
+        source or verify.source,
+        notes,
+    )

@@ -33,7 +33,9 @@ def kv_bytes_per_token(shape: ModelShape, kv_cache_dtype: str = "auto", tensor_p
     return sum(group_kv_bytes_per_token(group, element, tensor_parallel) for group in shape.attention)
 
 
-def kv_bytes_read(shape: ModelShape, context_tokens: float, kv_cache_dtype: str = "auto", tensor_parallel: int = 1) -> float:
+def kv_bytes_read(
+    shape: ModelShape, context_tokens: float, kv_cache_dtype: str = "auto", tensor_parallel: int = 1
+) -> float:
     """KV bytes one request's decode step reads on one GPU at a context: windows cap it, states are constant."""
     element = kv_element_bytes(shape, kv_cache_dtype)
     total = 0.0
@@ -63,7 +65,7 @@ def weight_bytes_read(shape: ModelShape, tokens: float, routing_temper: float) -
     moe = shape.moe
     routed = float(moe.moe_layers) * moe.num_experts * moe.expert_params
     share = moe.experts_per_token / max(1, moe.num_experts)
-    touched = 1.0 - (1.0 - share) ** (max(1.0, tokens) ** routing_temper)
+    touched = 1.0 - float((1.0 - share) ** (max(1.0, tokens) ** routing_temper))
     dense = max(0.0, shape.params - unread - routed)
     return (dense + routed * touched) * bytes_per_param(shape)
 

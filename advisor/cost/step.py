@@ -90,7 +90,10 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
         return "v2" if "v2" in described.runners else "v1"
     if described.drafter == "model" and not situation.release.has("draft_model_on_v2"):
         return "v1"
-    if situation.deployment.engine.runner == "auto" and described.draft_graphs and situation.runner not in described.draft_graphs:
+    if (
+        situation.deployment.engine.runner == "auto"
+        and described.draft_graphs
+        and situation.runner not in described.draft_graphs
+    ):
         return "v1" if "v1" in described.draft_graphs else "v2"
     return situation.runner
-
