@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from advisor.inquiry import would_settle
@@ -10,7 +11,7 @@ from advisor.record import Decision, Priced
 from advisor.schedule import Band, build_schedule, schedule_honoured
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.methods import method
-from profiles.schema import Source
+from profiles.schema import Quantity, Source
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,29 @@ class Choice:
     """The chosen cell at the busy hour's load, where one is stated."""
 
 
-def rank_key(goal: Goal, cell: Priced) -> tuple[float, ...]:
-    """What better means: larger is better. Cells that fit come first, then those that keep the SLOs."""
+def _cautious(quantity: Quantity) -> float:
+    """Half-way, in logarithms, between a value and the low end of its interval: a wide guess must not beat a narrow
+    measurement by luck."""
+    low = quantity.low if quantity.low is not None else quantity.value
+    return math.sqrt(max(0.0, quantity.value * low))
+
+
+def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, ...]:
+    """What better means: larger is better. Cells that fit come first, then those that keep the SLOs, then those whose
+    verdict (`worthwhile`: surely, perhaps, surely not) is better."""
     allowed = (1.0 if cell.fits else 0.0, 1.0 if cell.meets_slo is not False else 0.0)
+    verdict = {True: 2.0, None: 1.0, False: 0.0}[worthwhile]
     if goal is Goal.LATENCY:
         ttft = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0
-        return (*allowed, round(cell.speedup.value, 4), -ttft)
-    return (*allowed, round(cell.tokens_per_s.value, 4), -float(cell.k))
+        return (*allowed, verdict, round(_cautious(cell.speedup), 4), -ttft)
+    return (*allowed, verdict, round(_cautious(cell.tokens_per_s), 4), -float(cell.k))
 
 
 def best_cell(pricing: Pricing, running: int) -> Priced | None:
     """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate."""
     goal = pricing.situation.deployment.objective.goal
     cells = [pricing.at(c, k, running) for c in pricing.candidates for k in c.k]
-    return max(cells, key=lambda cell: rank_key(goal, cell), default=None)
+    return max(cells, key=lambda cell: rank_key(goal, cell, _verdict(pricing, cell)), default=None)
 
 
 def _verdict(pricing: Pricing, cell: Priced) -> bool | None:

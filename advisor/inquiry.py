@@ -117,6 +117,11 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         pricing.traffic.context_tokens,
     )
     cell = f"{best.label} at k={best.k}"
+    if pricing.paired(best.candidate, best.k, best.running) is not None:
+        return (
+            f"more paired blocks of {cell} and {best.running} running requests (`specadvise trial` with a larger "
+            "`--budget`): the measured interval still holds the worthwhile gain"
+        )
     guessed = (Source.ASSUMED, Source.MODELLED)
     if pricing.acceptance[best.label].source in guessed and acceptance_sd >= 0.5 * step.ratio_log_sd:
         return (
@@ -131,8 +136,8 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
     if acceptance_sd >= step.ratio_log_sd:
         return f"a trial of {cell} with more prompts: acceptance is known to {100 * acceptance_sd:.0f} % only"
     return (
-        f"more paired blocks of {cell} and {best.running} running requests (`specadvise trial` with a larger "
-        "`--budget`): the measured interval still holds the worthwhile gain"
+        f"a paired comparison of {cell} at {best.running} running requests (`specadvise trial` with a larger "
+        "`--budget`): the step times alone leave the worthwhile gain inside the interval"
     )
 
 

@@ -171,7 +171,7 @@ class Pricing:
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
             notes.append(f"could not be run: {self.unusable[candidate.label]}")
-        paired = self._paired(candidate, k, running)
+        paired = self.paired(candidate, k, running)
         if paired is not None and not null:
             speed_q, total_sd, note = paired
             notes.append(note)
@@ -218,7 +218,7 @@ class Pricing:
             return memory.kv_tokens_without is None or memory.kv_tokens_without > 0
         return memory.fits
 
-    def _paired(self, candidate: Candidate, k: int, running: int) -> tuple[Quantity, float, str] | None:
+    def paired(self, candidate: Candidate, k: int, running: int) -> tuple[Quantity, float, str] | None:
         """The trial's own comparison of this cell, carried over to the workload's lengths where those differ."""
         trial = self.situation.trial
         comparison = trial.comparison if trial is not None else None
