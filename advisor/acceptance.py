@@ -100,13 +100,24 @@ def _distrusted(trial: TrialEvidence, candidate: Candidate) -> bool:
 
 
 def _requests_of(trial: TrialEvidence, candidate: Candidate) -> dict[int, list[RequestAcceptance]]:
-    """A candidate's requests by the k they were run at (the positions their record has)."""
+    """A candidate's requests by the k they were run at.
+
+    Where the record does not say k, drafts that are never shorter tell it; those of a lookup do only where the arm ran
+    at one k throughout.
+    """
+    lookup = not method(candidate.method).always_drafts
     found: dict[int, list[RequestAcceptance]] = {}
     for arm in trial.arms:
-        if arm.candidate.label == candidate.label:
-            for request in arm.requests:
-                if request.steps > 0 and request.drafted:
-                    found.setdefault(len(request.drafted), []).append(request)
+        if arm.candidate.label != candidate.label:
+            continue
+        top = max(arm.candidate.k)
+        for request in arm.requests:
+            k = request.k or (top if lookup and arm.k_control == "fixed" else len(request.drafted))
+            if k == 0 and lookup:
+                # Not one step found a draft: that is a finding, and the arm's first block runs at the largest k.
+                k = top
+            if k > 0 and request.steps > 0:
+                found.setdefault(k, []).append(request)
     return found
 
 
@@ -120,12 +131,11 @@ class _Draws:
     """(1 + resamples, k): steps with a draft at least this long, per step."""
 
 
-def _bootstrap(requests: Sequence[RequestAcceptance], described: Method, seed: int) -> _Draws:
+def _bootstrap(requests: Sequence[RequestAcceptance], k: int, described: Method, seed: int) -> _Draws:
     import numpy as np
 
-    k = len(requests[0].drafted)
     steps = np.array([r.steps for r in requests], dtype=float)
-    drafted = np.array([r.drafted for r in requests], dtype=float)
+    drafted = np.array([(*r.drafted, *(0,) * k)[:k] for r in requests], dtype=float)
     accepted = np.array([(*r.accepted, *(0,) * k)[:k] for r in requests], dtype=float)
     n = len(requests)
     weights = np.vstack(
@@ -172,11 +182,13 @@ class _Mix:
     matched: float
 
 
-def _mix(requests: Sequence[RequestAcceptance], described: Method, shares: dict[Task | None, float], seed: int) -> _Mix:
+def _mix(
+    requests: Sequence[RequestAcceptance], k: int, described: Method, shares: dict[Task | None, float], seed: int
+) -> _Mix:
     import numpy as np
 
     draws = {
-        task: _bootstrap([r for r in requests if task is None or r.task is task], described, seed + i)
+        task: _bootstrap([r for r in requests if task is None or r.task is task], k, described, seed + i)
         for i, task in enumerate(shares)
     }
     # Requests of equal output length need steps in inverse proportion to their acceptance length: the engine's mean
@@ -210,14 +222,15 @@ def _measured(
             f"measured at temperature {trial.temperature:g}, the workload samples at "
             f"{situation.deployment.workload.sampling.temperature:g}"
         )
-    mix = _mix(requests, described, shares, seed)
+    mix = _mix(requests, deepest, described, shares, seed)
     lengths, drafted_rows = np.array(mix.lengths), np.array(mix.drafted)
     for depth, own in by_depth.items():
-        # A run at this very k, on the same tasks, has no bias from steps that start at other places.
+        # A run at this very k, on the same tasks, has no bias from steps that start at other places; a short one is
+        # only heard in proportion.
         if depth == deepest or not all(any(r.task is t for r in own) for t in shares if t is not None):
             continue
-        weight = min(1.0, len(own) / (0.75 * len(requests)))
-        direct = _mix(own, described, shares, seed)
+        weight = min(1.0, sum(r.steps for r in own) * 1.25 / sum(r.steps for r in requests))
+        direct = _mix(own, depth, described, shares, seed)
         lengths[:, depth - 1] = lengths[:, depth - 1] ** (1.0 - weight) * direct.lengths[:, -1] ** weight
         drafted_rows[:, depth - 1] = (1.0 - weight) * drafted_rows[:, depth - 1] + weight * direct.drafted[:, -1]
     # More drafted tokens never give fewer accepted ones: what breaks this is noise between runs.

@@ -160,6 +160,8 @@ class RequestAcceptance(Schema):
     """drafted[i]: steps that had a draft of at least i + 1 tokens."""
     accepted: tuple[int, ...]
     """accepted[i]: steps in which the token at position i was accepted."""
+    k: int | None = None
+    """Speculative tokens asked for; drafts of a lookup may be shorter, so their lengths do not tell."""
 
 
 class Block(Schema):

@@ -204,7 +204,8 @@ class MeasuredCost:
         for cell, residual in self._residuals[arm]:
             # An idle speculation is another kind of step than a short draft: it says little about k of 1 and more.
             idle = 1.0 if (cell.k == 0) != (k == 0) else 0.0
-            distance = math.hypot(math.log(max(running, 0.5) / cell.running), (k - cell.k) / 3.0) + idle
+            longer = 0.5 * math.log((context + 64.0) / (cell.context_tokens + 64.0))
+            distance = math.hypot(math.log(max(running, 0.5) / cell.running), (k - cell.k) / 3.0, longer) + idle
             weight = cell.n**0.5 / (distance * distance + 1e-4)
             weights += weight
             value += weight * residual

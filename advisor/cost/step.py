@@ -81,7 +81,7 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
 
     The stated runner where one is stated; the one vLLM falls back to where the method lacks the default one; and,
     where the release would pick freely, the runner on which the drafter runs under graphs: launching every kernel
-    of a draft model one by one can take ten times its compute.
+    of a draft model one by one can take ten times its compute. What a trial timed stays on the runner it was timed on.
     """
     if situation.runner == "cpu":
         return "cpu"
@@ -90,6 +90,8 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
         return "v2" if "v2" in described.runners else "v1"
     if described.drafter == "model" and not situation.release.has("draft_model_on_v2"):
         return "v1"
+    if _timed_on_default(candidate, situation):
+        return situation.runner
     if (
         situation.deployment.engine.runner == "auto"
         and described.draft_graphs
@@ -97,3 +99,11 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
     ):
         return "v1" if "v1" in described.draft_graphs else "v2"
     return situation.runner
+
+
+def _timed_on_default(candidate: Candidate, situation: Situation) -> bool:
+    """Whether a trial on a GPU timed this candidate: its engine took the runner the release picks by itself."""
+    trial = situation.trial
+    if trial is None or trial.device.strip().lower() == "cpu":
+        return False
+    return any(arm.candidate.label == candidate.label and arm.steps for arm in trial.arms)

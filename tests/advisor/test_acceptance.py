@@ -91,12 +91,12 @@ def test_every_smaller_k_is_read_off_the_run_at_the_largest() -> None:
 
 
 def test_a_run_at_the_very_k_replaces_what_was_read_off_a_deeper_one() -> None:
-    # Read off k=5 the length at k=3 is 3.29; run at k=3 it was 3.43 (50 45 44 of 52 at one request).
+    # Read off k=5 the length at k=3 is 3.29; run at k=3 it was 3.43 (100 89 83 of 112 at eight requests).
     trial = with_requests(
-        *split_requests(Task.CODE, CODE_ACCEPTED, CODE_STEPS), *split_requests(Task.CODE, (50, 45, 44), 52)
+        *split_requests(Task.CODE, CODE_ACCEPTED, CODE_STEPS), *split_requests(Task.CODE, (100, 89, 83), 112)
     )
     found = measured(trial, tasks="code")
-    assert found.length(3).value == pytest.approx(1 + (50 + 45 + 44) / 52, rel=1e-6)
+    assert found.length(3).value == pytest.approx(1 + (100 + 89 + 83) / 112, rel=1e-6)
     assert found.length(5).value == pytest.approx(1 + sum(CODE_ACCEPTED) / CODE_STEPS, rel=1e-6)
 
 
@@ -236,3 +236,31 @@ def test_every_task_and_method_has_a_prior_with_its_source() -> None:
         assert level["sources"], name
     for task in Task:
         assert 1.0 < prior(task.value).length(5).value < 6.0
+
+
+def test_a_lookup_that_never_found_a_draft_is_a_measured_one_token_a_step() -> None:
+    silent = RequestAcceptance(task=Task.CREATIVE, prompt_tokens=9, output_tokens=48, steps=48, drafted=(), accepted=())
+    situation = cpu_situation(with_requests(silent, silent, silent, method="ngram"), tasks="creative")
+    found = acceptance_of(situation, Candidate(method="ngram", k=(1, 2, 3, 4, 5)), 100)
+    assert found.source is Source.MEASURED
+    assert found.length(5).value == 1.0
+    assert found.matched_share == 0.0
+
+
+def test_short_drafts_of_a_lookup_count_at_the_k_that_was_asked_for() -> None:
+    short = RequestAcceptance(
+        task=Task.CODE, prompt_tokens=9, output_tokens=48, steps=30, drafted=(10, 6), accepted=(9, 5), k=5
+    )
+    long = RequestAcceptance(
+        task=Task.CODE, prompt_tokens=9, output_tokens=48, steps=20, drafted=(10,) * 5, accepted=(9, 8, 7, 6, 5), k=5
+    )
+    situation = cpu_situation(with_requests(short, long, method="ngram"), tasks="code")
+    found = acceptance_of(situation, Candidate(method="ngram", k=(1, 2, 3, 4, 5)), 100)
+    assert found.length(5).value == pytest.approx(1 + (18 + 13 + 7 + 6 + 5) / 50)
+
+
+def test_a_short_run_at_another_k_is_heard_in_proportion() -> None:
+    deep = split_requests(Task.CODE, CODE_ACCEPTED, CODE_STEPS)
+    few = RequestAcceptance(task=Task.CODE, prompt_tokens=9, output_tokens=4, steps=3, drafted=(3,), accepted=(0,))
+    found = measured(with_requests(*deep, few), tasks="code")
+    assert 1.8 < found.length(1).value < 1 + CODE_ACCEPTED[0] / CODE_STEPS

@@ -4,6 +4,7 @@ import pytest
 
 from advisor.cost.measured import MeasuredCost, cost_model, steady_mean
 from advisor.cost.roofline import RooflineCost
+from advisor.cost.step import runner_for
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.evidence import StepSample, TrialEvidence
 from profiles.schema import Source
@@ -107,3 +108,24 @@ def test_a_single_cell_for_each_arm_is_enough_to_price_it() -> None:
     model = fitted(trial.model_copy(update={"arms": arms}))
     assert model.step(model.situation.candidates[0], 1, 3, 3, 84).ms == pytest.approx(270, rel=0.01)
     assert model.residual_log_sd < 0.05
+
+
+def test_a_cell_of_another_context_does_not_bend_the_one_asked_for() -> None:
+    trial = cpu_trial()
+    far = StepSample(k=0, running=1, context_tokens=4000, tokens_per_step=1, step_ms=(260.0,) * 20, output_tokens=20)
+    base = trial.arms[0].model_copy(update={"steps": (*trial.arms[0].steps, far)})
+    model = fitted(trial.model_copy(update={"arms": (base, trial.arms[1])}))
+    assert model.target(1, 1, 84).ms == pytest.approx(164, rel=0.01)
+    assert model.target(1, 1, 4000).ms == pytest.approx(260, rel=0.01)
+    assert 164 < model.target(1, 1, 2000).ms < 260
+
+
+def test_what_a_gpu_trial_timed_stays_on_the_runner_it_was_timed_on() -> None:
+    untimed = gpu_situation()
+    candidate = untimed.candidates[0]
+    assert runner_for(candidate, untimed) == "v1"
+    trial = cpu_trial()
+    arm = trial.arms[1].model_copy(update={"candidate": candidate})
+    on_gpu = trial.model_copy(update={"device": "RTX PRO 6000", "arms": (trial.arms[0], arm)})
+    evidence = cpu_situation(on_gpu).evidence
+    assert runner_for(candidate, gpu_situation(evidence=evidence)) == "v2"
