@@ -296,7 +296,8 @@ def _extended(
 def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptance | None:
     """Acceptance from a running server's counters; None where they did not move."""
     counters = server.speculation
-    if counters is None or not counters.enabled or counters.drafts < 1 or not counters.per_position:
+    drafts = (counters.drafts or 0.0) if counters is not None and counters.enabled else 0.0
+    if counters is None or drafts < 1 or not counters.per_position:
         return None
     # Counters skip steps without a draft. Tokens per step, which counts them, gives the share of steps that had one.
     matched = 1.0
@@ -304,7 +305,7 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
     if not described.always_drafts and counters.tokens_per_step is not None and accepted_per_draft > 0:
         matched = min(1.0, max(0.0, (counters.tokens_per_step - 1.0) / accepted_per_draft))
     # Steps of one request resemble each other: ten of them weigh as one independent observation.
-    effective = max(2.0, counters.drafts / 10.0)
+    effective = max(2.0, drafts / 10.0)
     per_position: list[Quantity] = []
     by_k: list[Quantity] = []
     total, variance = 1.0, 0.0
@@ -316,7 +317,7 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
                 value=share,
                 low=max(0.0, share - Z80 * error),
                 high=min(1.0, share + Z80 * error),
-                n=int(counters.drafts),
+                n=int(drafts),
                 source=Source.RECORDED,
                 note="server counters",
             )
@@ -329,7 +330,7 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
                 value=total,
                 low=max(1.0, total * math.exp(-Z80 * spread)),
                 high=total * math.exp(Z80 * spread),
-                n=int(counters.drafts),
+                n=int(drafts),
                 source=Source.RECORDED,
                 note="server counters",
             )
