@@ -26,13 +26,16 @@ def _range(quantity: Quantity, unit: str = "") -> str:
     return f"{quantity.value:.2f}{unit} ({quantity.low:.2f} to {quantity.high:.2f})"
 
 
+_TASK_NAMES = {Task.JSON_SQL: "JSON or SQL", Task.RAG_LONG_CONTEXT: "answers from long documents"}
+
+
 def _tasks(pricing: Pricing) -> str:
     tasks = pricing.situation.deployment.workload.tasks
     ordered = sorted(tasks.items(), key=lambda item: -item[1])
-    return ", ".join(
-        f"{task.value.replace('_', ' ')} {100 * share:.0f} %" if len(ordered) > 1 else task.value.replace("_", " ")
-        for task, share in ordered
-    )
+    named = [(_TASK_NAMES.get(task, task.value), share) for task, share in ordered]
+    if len(named) == 1:
+        return named[0][0]
+    return ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
 
 
 def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
@@ -114,7 +117,7 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     length = best.acceptance_length
     described = method(best.candidate.method)
     sentence = (
-        f"Is the text predictable? {_tasks(pricing).capitalize()}: {length.value:.2f} tokens per step of at "
+        f"Is the text predictable? The text is {_tasks(pricing)}: {length.value:.2f} tokens per step of at "
         f"most {best.k + 1} ({_SAID[length.source]}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
         f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
     )
