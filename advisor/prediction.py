@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from advisor.acceptance import Acceptance, acceptance_of
+from advisor.cost.machine import engine_limits
 from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.roofline import RooflineCost
@@ -307,13 +308,7 @@ def price(situation: Situation) -> Pricing:
     cost = cost_model(situation)
     traffic = traffic_of(situation)
     engine = situation.deployment.engine
-    limits = situation.release.default_limits(
-        situation.gpu.memory_gib if situation.gpu else None,
-        situation.gpu.name if situation.gpu else "",
-        cpu=situation.runner == "cpu",
-        workers=engine.tensor_parallel_size * engine.pipeline_parallel_size,
-    )
-    max_running = engine.max_num_seqs or limits.max_num_seqs
+    max_running = engine_limits(situation).max_num_seqs
     candidates = situation.candidates
     acceptance = {c.label: acceptance_of(situation, c, traffic.context_tokens) for c in (NO_SPECULATION, *candidates)}
     memory = {c.label: plan_memory(situation, c, max(c.k)) for c in candidates}

@@ -117,7 +117,7 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     length = best.acceptance_length
     described = method(best.candidate.method)
     sentence = (
-        f"Is the text predictable? The text is {_tasks(pricing)}: {length.value:.2f} tokens per step of at "
+        f"The text ({_tasks(pricing)}) gives {length.value:.2f} tokens per step of at "
         f"most {best.k + 1} ({_SAID[length.source]}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
         f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
     )
@@ -131,11 +131,14 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
 def _memory(pricing: Pricing, best: Priced) -> Reason:
     plan: Memory = pricing.memory[best.label]
     if plan.kv_tokens_with is None or plan.kv_tokens_without is None:
-        return Reason(question="memory", sentence="Is there memory? Unknown: name the GPU, its memory, or probe it.")
+        return Reason(
+            question="memory",
+            sentence="How much memory is left for KV is unknown: name the GPU, its memory, or probe it.",
+        )
     without, with_it = plan.max_concurrency_without or 0.0, plan.max_concurrency_with or 0.0
     lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
     sentence = (
-        f"Is there memory? The draft takes {plan.draft_weights_gib:.1f} GiB of weights and "
+        f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and "
         f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
         f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB: {plan.kv_tokens_with:,} KV tokens are left of "
         f"{plan.kv_tokens_without:,} ({100 * lost:.0f} % less), enough for {with_it:.0f} requests of "
@@ -158,24 +161,19 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
     if creative >= _CREATIVE_SHARE:
         parts.append(f"{100 * creative:.0f} % of the work is creative writing, which drafts guess badly")
     if heat >= _HOT:
-        parts.append(f"temperature {heat:g} makes the target pick tokens no draft can foresee")
+        parts.append(f"sampling at temperature {heat:g} makes the target pick tokens no draft can foresee")
     if parts:
-        return Reason(
-            question="creative_or_hot",
-            for_or_against="against",
-            sentence=f"Is it creative or hot sampling? Yes: {' and '.join(parts)}.",
-        )
-    how = "greedy" if heat == 0 else f"temperature {heat:g}"
-    return Reason(
-        question="creative_or_hot", sentence=f"Is it creative or hot sampling? No: {how}, little creative writing."
-    )
+        text = " and ".join(parts)
+        return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text[0].upper()}{text[1:]}.")
+    how = "Sampling is greedy" if heat == 0 else f"Sampling at temperature {heat:g} is not hot"
+    return Reason(question="creative_or_hot", sentence=f"{how}, and little of the work is creative writing.")
 
 
 def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     one = pricing.at(best.candidate, best.k, 1)
     cross = choice.decision.crossover_load
     sentence = (
-        f"Is concurrency high? At {best.running} running a step verifies {best.running * (best.k + 1)} tokens "
+        f"At {best.running} running a step verifies {best.running * (best.k + 1)} tokens "
         f"and takes {best.step_ms.value:.1f} ms against {best.baseline_step_ms.value:.1f} ms"
     )
     if best.running > 1:

@@ -10,6 +10,7 @@ from typing import Any
 
 from advisor.situation import Situation
 from profiles.catalog.gpus import Gpu
+from profiles.catalog.releases import Limits
 from profiles.catalog.shapes import ModelShape
 from profiles.schema import Source
 
@@ -94,4 +95,19 @@ def machine_for(situation: Situation) -> Machine:
         step_log_sd=float(errors_of["relative_step_error"]),
         ratio_log_sd=float(errors_of["relative_ratio_error"]),
         source=Source.ASSUMED,
+    )
+
+
+def engine_limits(situation: Situation) -> Limits:
+    """Most requests and most tokens of one step: as stated, else what this release takes by itself."""
+    engine, gpu = situation.deployment.engine, situation.gpu
+    default = situation.release.default_limits(
+        gpu.memory_gib if gpu else None,
+        gpu.name if gpu else "",
+        cpu=situation.runner == "cpu",
+        workers=engine.tensor_parallel_size * engine.pipeline_parallel_size,
+    )
+    return Limits(
+        max_num_seqs=engine.max_num_seqs or default.max_num_seqs,
+        max_num_batched_tokens=engine.max_num_batched_tokens or default.max_num_batched_tokens,
     )

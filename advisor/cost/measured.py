@@ -123,7 +123,7 @@ class MeasuredCost:
     @property
     def description(self) -> str:
         return (
-            f"measured by a trial on {self.hardware}: {len(self.cells)} timed step shapes, which the fit alone "
+            f"measured by a trial on {self.hardware}: {len(self.cells)} shapes of step timed, which the fit alone "
             f"misses by {100 * self.residual_log_sd:.1f} % (root mean square)"
         )
 
@@ -233,6 +233,15 @@ class MeasuredCost:
         """Measured over modelled baseline: carries a modelled part over to this machine."""
         return self.target(running, running, context).ms / self.fallback.target(running, running, context).ms
 
+    def _verify_untimed(self, running: float, tokens: float, context: float) -> Cost:
+        """The target's pass with drafted tokens where this candidate was not timed: fitted if another one was, since
+        the baseline alone says nothing of several tokens a request; else grown as the facts have it."""
+        if any(cell.tokens > 1.5 * cell.running for cell in self.cells):
+            return self.target(running, tokens, context)
+        base = self.target(running, running, context)
+        growth = self.fallback.target(running, tokens, context).ms / self.fallback.target(running, running, context).ms
+        return Cost(base.ms * growth, math.hypot(base.log_sd, self.fallback.machine.ratio_log_sd), Source.MODELLED)
+
     def draft(self, candidate: Candidate, running: float, k: int, context_tokens: float) -> Cost:
         arm = candidate.label
         if arm not in self._residuals:
@@ -275,7 +284,7 @@ class MeasuredCost:
         overhead = self.overhead(candidate, running, k)
         tokens = running * (1.0 + drafted)
         if candidate.label not in self._residuals:
-            verify = self.target(running, tokens, context_tokens)
+            verify = self._verify_untimed(running, tokens, context_tokens)
             spread = math.hypot(0.15, 0.4 * (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms))
             return Step(
                 draft.ms,

@@ -6,7 +6,7 @@ per token of both simply add up.
 
 from __future__ import annotations
 
-from advisor.cost.machine import constants
+from advisor.cost.machine import constants, engine_limits
 from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
@@ -17,8 +17,6 @@ from profiles.methods import method
 from profiles.schema import Source
 
 GIB = float(2**30)
-DEFAULT_CPU_KV_GIB = 4.0
-"""KV space vLLM's CPU engine takes where VLLM_CPU_KVCACHE_SPACE is not set."""
 
 
 def _other_gib(situation: Situation) -> tuple[float, list[str]]:
@@ -80,8 +78,8 @@ def _overhead_gib(situation: Situation, k: int, tensor_parallel: int) -> float:
     """Activations, logits, graphs and the runtime's own share of one GPU."""
     engine, target = situation.deployment.engine, situation.target
     facts = constants()["memory"]
-    budget = engine.max_num_batched_tokens or 8192
-    seqs = engine.max_num_seqs or 256
+    limits = engine_limits(situation)
+    budget, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
     activations = budget * target.hidden_size * float(facts["activation_bytes_per_token_hidden"])
     activations = max(activations, budget * max(1, target.intermediate_size) * 4.0 / tensor_parallel)
     logits = seqs * (1 + k) * target.vocab_size * float(facts["logits_bytes"])
@@ -118,12 +116,15 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     source = Source.MODELLED
     if situation.runner == "cpu":
         total, usable, overhead = None, None, None
-        stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE")
-        room = situation.deployment.hardware.memory_gib or (
-            float(stated) if stated and _is_number(stated) else DEFAULT_CPU_KV_GIB
-        )
-        notes.append(f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory")
-        pool_without = pool_with = room * GIB
+        stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+        room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
+        pool_without = pool_with = None if room is None else room * GIB
+        if room is None:
+            notes.append(
+                "the CPU engine's KV space is not stated (VLLM_CPU_KVCACHE_SPACE): a share of the host's memory"
+            )
+        else:
+            notes.append(f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory")
     else:
         total, origin = total_memory_gib(situation)
         if total is None:
@@ -157,8 +158,8 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         loaded = _overhead_gib(situation, k, tensor_parallel)
         pool_without = (usable - target_gib - overhead) * GIB
         pool_with = (usable - target_gib - draft_gib - loaded) * GIB
-    tokens_without = int(max(0.0, pool_without) / kv_target) if kv_target > 0 else None
-    tokens_with = int(max(0.0, pool_with) / (kv_target + kv_draft)) if kv_target + kv_draft > 0 else None
+    tokens_without = _tokens_in(pool_without, kv_target)
+    tokens_with = _tokens_in(pool_with, kv_target + kv_draft)
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
     if base_arm is not None and base_arm.kv_cache_tokens:
         tokens_without, source = base_arm.kv_cache_tokens, Source.MEASURED
@@ -171,7 +172,7 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
                 else tokens_with
             )
     needed = situation.deployment.objective.min_concurrency or 1
-    fits = None if tokens_with is None else pool_with > 0 and tokens_with >= needed * tokens
+    fits = None if tokens_with is None else tokens_with >= max(1.0, needed * tokens)
     limit = engine.max_num_seqs
     return Memory(
         fits=fits,
@@ -189,6 +190,13 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         source=source,
         notes=tuple(notes),
     )
+
+
+def _tokens_in(pool_bytes: float | None, bytes_per_token: float) -> int | None:
+    """KV tokens a pool holds; None where the pool is unknown or the model keeps nothing per token."""
+    if pool_bytes is None or bytes_per_token <= 0:
+        return None
+    return int(max(0.0, pool_bytes) / bytes_per_token)
 
 
 def _concurrency(kv_tokens: int | None, tokens: float, limit: int | None) -> float | None:

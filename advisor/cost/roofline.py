@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.cost.machine import Machine, constant, constants, machine_for
+from advisor.cost.machine import Machine, constant, constants, engine_limits, machine_for
 from advisor.cost.shape_bytes import bytes_per_param, flop_per_token, kv_bytes_read, weight_bytes_read
 from advisor.cost.step import Cost, Step, runner_for
 from advisor.situation import Situation
@@ -162,7 +162,7 @@ class RooflineCost:
 
     def prefill(self, tokens: float) -> Cost:
         error = float(constants()["relative_error"]["prefill"])
-        budget = self.situation.deployment.engine.max_num_batched_tokens or 8192
+        budget = engine_limits(self.situation).max_num_batched_tokens
         full, rest = divmod(max(1.0, tokens), budget)
         ms = full * self.target(1, budget, 0.0).ms + (self.target(1, rest, 0.0).ms if rest >= 1 else 0.0)
         # Attention over the prompt itself: 4 x hidden FLOP a pair of tokens and layer, half of them masked.

@@ -47,7 +47,7 @@ def test_stories_and_heat_speak_against() -> None:
     heat = next(r for r in reasons if r.question == "creative_or_hot")
     assert heat.for_or_against == "against"
     assert "creative writing" in heat.sentence
-    assert "temperature 1" in heat.sentence
+    assert "ampling at temperature 1" in heat.sentence
 
 
 def test_prefill_that_takes_most_of_the_time_speaks_against() -> None:

@@ -129,3 +129,12 @@ def test_what_a_gpu_trial_timed_stays_on_the_runner_it_was_timed_on() -> None:
     on_gpu = trial.model_copy(update={"device": "RTX PRO 6000", "arms": (trial.arms[0], arm)})
     evidence = cpu_situation(on_gpu).evidence
     assert runner_for(candidate, gpu_situation(evidence=evidence)) == "v2"
+
+
+def test_a_baseline_alone_does_not_make_verifying_free() -> None:
+    trial = cpu_trial()
+    model = fitted(trial.model_copy(update={"arms": trial.arms[:1]}))
+    candidate = model.situation.candidates[0]
+    one, five = (model.step(candidate, 8, k, k, 84) for k in (1, 5))
+    assert BASELINE_MS[8] < one.verify_ms < five.verify_ms
+    assert five.source is Source.MODELLED

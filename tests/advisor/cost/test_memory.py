@@ -77,3 +77,19 @@ def test_the_cpu_engines_pool_is_what_its_variable_says() -> None:
     plan = plan_memory(situation, NO_SPECULATION, 0)
     assert plan.kv_tokens_without == int(2 * 2**30 / plan.kv_bytes_per_token_target)
     assert plan.gpu_memory_gib is None
+
+
+def test_a_cpu_engines_pool_that_nobody_stated_is_unknown() -> None:
+    situation = cpu_situation()
+    plan = plan_memory(situation, situation.candidates[0], 5)
+    assert plan.fits is None
+    assert plan.kv_tokens_with is None
+    assert "not stated" in plan.notes[0]
+
+
+def test_more_requests_a_step_leave_less_room_for_kv() -> None:
+    few, many = (gpu_situation(engine={**ENGINE, "max_num_seqs": n}) for n in (16, 1024))
+    plans = [plan_memory(s, s.candidates[0], 5) for s in (few, many)]
+    assert plans[0].kv_tokens_with is not None
+    assert plans[1].kv_tokens_with is not None
+    assert plans[0].kv_tokens_with > plans[1].kv_tokens_with
