@@ -1,0 +1,97 @@
+"""What a trial has measured so far, on disk: written whole after every block, refused by another plan.
+
+Holds evidence and the names of the blocks done: no prompt, no output, no token id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from profiles.errors import InputError
+from profiles.evidence import TrialEvidence
+from profiles.schema import SCHEMA_VERSION, Schema
+
+
+class CheckpointDocument(Schema):
+    """The file's shape."""
+
+    schema_version: int = SCHEMA_VERSION
+    kind: str = "trial-checkpoint"
+    plan: str
+    """Digest of the plan it belongs to."""
+    done: dict[str, tuple[str, ...]]
+    """Arm key to the keys of its finished blocks."""
+    trial: TrialEvidence
+
+
+@dataclass
+class Checkpoint:
+    """One checkpoint file. A disk that refuses it is told once to `note`; the trial goes on in memory."""
+
+    path: Path
+    digest: str
+    note: Callable[[str], None]
+    refused: str | None = field(default=None, init=False)
+    """The system's reason while writes fail; None once one succeeds again."""
+    _told: bool = field(default=False, init=False)
+
+    def load(self) -> CheckpointDocument | None:
+        """What an earlier run of the same plan left; None where there is none.
+
+        InputError: it is unreadable, of another schema, or of another plan.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the checkpoint {self.path}: {error}; run without --resume") from error
+        try:
+            raw = json.loads(text)
+            version = raw.get("schema_version") if isinstance(raw, dict) else None
+            if version != SCHEMA_VERSION:
+                raise InputError(f"the checkpoint {self.path} has schema version {version!r}, expected "
+                                 f"{SCHEMA_VERSION}: run without --resume to start over")
+            document = CheckpointDocument.model_validate(raw)
+        except (ValueError, ValidationError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"the checkpoint {self.path} is damaged: run without --resume to start over") from error
+        if document.plan != self.digest:
+            raise InputError(f"the checkpoint {self.path} belongs to another trial (deployment, prompts or a model "
+                             "have changed since): run without --resume to start over, or name another --save file")
+        return document
+
+    def save(self, done: dict[str, list[str]], trial: TrialEvidence) -> None:
+        """Write beside, then rename: a reader, or the next run, sees the old file or the new one."""
+        document = CheckpointDocument(plan=self.digest, done={a: tuple(b) for a, b in done.items()}, trial=trial)
+        beside = self.path.with_name(f".{self.path.name}.writing")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("w", encoding="utf-8") as stream:
+                stream.write(document.model_dump_json())
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, self.path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            self.refused = error.strerror or str(error)
+            if not self._told:
+                self._told = True
+                self.note(f"cannot write the checkpoint {self.path}: {self.refused}; the trial goes on in memory, and "
+                          "--resume will not know what comes from here on")
+        else:
+            self.refused = None
+
+    def remove(self) -> None:
+        """The trial is complete: nothing is left to resume."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()

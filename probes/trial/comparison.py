@@ -1,0 +1,237 @@
+"""The chosen k against the baseline: paired blocks on the same prompts, back to back, in alternating order.
+
+A machine drifts (heat, neighbours, clocks); two blocks run one after the other share most of it. Where memory allows,
+both engines stay resident and blocks alternate between them; otherwise engines are restarted in turn, two rounds at
+least, and the spread between starts is part of the answer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import psutil
+
+from probes.trial import plausibility
+from probes.trial.arm import launch, run_block
+from probes.trial.engine_errors import EngineFailure
+from probes.trial.engine_process import EngineProcess
+from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.samples import BlockPlan
+from probes.trial.session import Session
+from profiles.deployment import Candidate
+from profiles.evidence import Block, PairedBlock, PairedComparison
+
+Stop = Callable[[Sequence[PairedBlock]], "str | None"]
+Mode = Literal["both_resident", "alternate_restarts"]
+
+ROUND_PAIRS = 2
+"""Pairs of blocks an engine start serves when engines are restarted in turn."""
+LEAST_ROUNDS = 2
+_BUDGET = "the budget ended before the interval was clear"
+_ROOM_BYTES = 2 << 30
+"""Host memory to leave free beside a second engine."""
+
+
+class Comparison:
+    """One comparison; `run` leaves its result in the session, whatever ends it."""
+
+    def __init__(self, session: Session, arm: ArmPlan, k: int, stop: Stop) -> None:
+        self.session, self.arm, self.k, self.stop = session, arm, k, stop
+        self.args = session.plan.comparison_args(arm, k)
+        earlier = session.comparison
+        same = earlier is not None and earlier.candidate == arm.candidate and earlier.k == k
+        self.pairs: list[PairedBlock] = list(earlier.pairs) if earlier is not None and same else []
+        # Starts 0 were the arms' own; a resumed comparison goes on counting.
+        self.baseline_start = max((p.baseline_start for p in self.pairs), default=0)
+        self.speculative_start = max((p.speculative_start for p in self.pairs), default=0)
+        self.mode: Mode = "both_resident"
+        self.parted: list[plausibility.Divergence] = []
+
+    def run(self, baseline: EngineProcess | None) -> None:
+        """`baseline`: its arm's engine, still alive, or None. EngineFailure ends the comparison, not the trial."""
+        try:
+            if self.session.plan.on_cpu and (baseline is not None or room_for_both(self.session)):
+                self._both_resident(baseline)
+            else:
+                if baseline is not None:
+                    self.session.close(self.session.plan.baseline, baseline)
+                self._alternate_restarts()
+        except EngineFailure as failure:
+            self.session.progress.note(f"comparison: {failure.status.value.replace('_', ' ')}: {failure}")
+            self._note(f"an engine failed: {failure}")
+        except KeyboardInterrupt:
+            self._note("interrupted")
+            raise
+
+    # --- the two ways ------------------------------------------------------------------------------------------------
+    def _both_resident(self, baseline: EngineProcess | None) -> None:
+        session, plan = self.session, self.session.plan
+        speculative: EngineProcess | None = None
+        try:
+            if baseline is None:
+                self.baseline_start += 1
+                baseline = launch(session, plan.baseline, plan.baseline.engine_args, first=False)
+            self.speculative_start += 1
+            speculative = launch(session, self.arm, self.args, first=False)
+            while True:
+                reason = self._pair(baseline, speculative) or self._over(session.estimator.pair_s(self.k))
+                if reason is not None:
+                    break
+            self._repeat_cell(speculative)
+            self._note(reason)
+        finally:
+            for arm, process in ((plan.baseline, baseline), (self.arm, speculative)):
+                if process is not None:
+                    session.close(arm, process)
+
+    def _alternate_restarts(self) -> None:
+        session, plan = self.session, self.session.plan
+        self.mode = "alternate_restarts"
+        reason: str | None = None
+        rounds = 0
+        while reason is None or (rounds < LEAST_ROUNDS and reason != _BUDGET):
+            turns = [len(self.pairs) + i for i in range(ROUND_PAIRS)]
+            first = rounds % 2 == 0
+            self.baseline_start += 1
+            self.speculative_start += 1
+            results: dict[bool, list[dict[str, Any]]] = {}
+            for speculative in ((False, True) if first else (True, False)):
+                arm, args = (self.arm, self.args) if speculative else (plan.baseline, plan.baseline.engine_args)
+                process = launch(session, arm, args, first=False)
+                try:
+                    results[speculative] = [self._block(process, turn, speculative) for turn in turns]
+                finally:
+                    session.close(arm, process)
+            for one, two in zip(results[False], results[True], strict=True):
+                self._add(one, two, "baseline_first" if first else "speculative_first")
+            rounds += 1
+            cost = 2 * session.estimator.start_s() + ROUND_PAIRS * session.estimator.pair_s(self.k)
+            reason = self.stop(self.pairs) or self._over(cost)
+        self._note(reason)
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+    def _pair(self, baseline: EngineProcess, speculative: EngineProcess) -> str | None:
+        turn = len(self.pairs)
+        first = turn % 2 == 0
+        if first:
+            one = self._block(baseline, turn, False)
+            two = self._block(speculative, turn, True)
+        else:
+            two = self._block(speculative, turn, True)
+            one = self._block(baseline, turn, False)
+        self._add(one, two, "baseline_first" if first else "speculative_first")
+        return self.stop(self.pairs)
+
+    def _block(self, process: EngineProcess, turn: int, speculative: bool) -> dict[str, Any]:
+        plan = self.session.plan
+        load = plan.user_load
+        block = BlockPlan(f"pair {turn + 1} load {load}", self.k if speculative else 0, load, plan.pair_places(turn),
+                          plan.max_tokens)
+        lookup = speculative and process.info["k_control"] == "schedule_lookup"
+        label = f"comparison, {self.arm.candidate.label if speculative else 'none'}"
+        data = run_block(self.session, process, block, label, k=self.k if lookup else None, whole=True)
+        if not data["complete"]:
+            raise _OutOfTime
+        return data
+
+    def _add(self, one: dict[str, Any], two: dict[str, Any],
+             order: Literal["baseline_first", "speculative_first"]) -> None:
+        session = self.session
+        self.pairs.append(PairedBlock(
+            running=session.plan.user_load, baseline_s=one["wall_s"], speculative_s=two["wall_s"],
+            baseline_tokens=one["output_tokens"], speculative_tokens=two["output_tokens"],
+            baseline_start=self.baseline_start, speculative_start=self.speculative_start, order=order))
+        if session.plan.sampling.temperature == 0:
+            self.parted.append(plausibility.divergence(
+                [(a["ids"], b["ids"]) for a, b in zip(one["requests"], two["requests"], strict=True)]))
+            noise = plausibility.divergence(session.noise)
+            session.say(plausibility.greedy_output(self.arm.candidate.label, plausibility.pooled(self.parted), noise))
+        self._note("")
+        session.save()
+
+    def _repeat_cell(self, speculative: EngineProcess) -> None:
+        """Run one cell of the arm's first start again, for the spread between engine starts."""
+        session, arm = self.session, self.arm
+        known = {(b.k, b.running) for b in session.change(arm).blocks if b.start == 0}
+        lookup = speculative.info["k_control"] == "schedule_lookup"
+        cells = [b for b in arm.blocks if (b.k, b.running) in known and b.k and (lookup or b.k == self.k)]
+        cells.sort(key=lambda b: (b.k != self.k, b.running != session.plan.user_load, session.estimator.block_s(b)))
+        if not cells or session.left_s < session.estimator.block_s(cells[0]):
+            return
+        block = cells[0]
+        data = run_block(session, speculative, block, "comparison, spread between starts",
+                         k=block.k if lookup else None, whole=block.key == OUTPUT_BLOCK)
+        if data["complete"]:
+            again = replace(block, key=f"{block.key} again")
+            # Its requests are the first start's over again: times only.
+            session.record(arm, again, {**data, "requests": []}, start=self.speculative_start)
+
+    def _over(self, next_s: float) -> str | None:
+        return _BUDGET if self.session.left_s < next_s else None
+
+    def _note(self, stopped: str) -> None:
+        self.session.comparison = PairedComparison(
+            candidate=self.arm.candidate, k=self.k, running=self.session.plan.user_load, mode=self.mode,
+            pairs=tuple(self.pairs), stopped=stopped, within_run_spread=within_run_spread(self.pairs),
+            between_run_spread=between_run_spread(self.pairs, self.session.change(self.arm).blocks))
+
+
+class _OutOfTime(Exception):
+    """The budget ended in the middle of a block; half a pair says nothing."""
+
+
+def compare(session: Session, candidate: Candidate, k: int, stop: Stop, baseline: EngineProcess | None) -> None:
+    """Run the paired comparison of this candidate and k; the session holds the result."""
+    arm = next((a for a in session.plan.arms if a.candidate == candidate), None)
+    if arm is None:
+        raise ValueError(f"{candidate.label} is not an arm of this trial")
+    comparison = Comparison(session, arm, k, stop)
+    try:
+        comparison.run(baseline)
+    except _OutOfTime:
+        comparison._note(_BUDGET)
+
+
+def within_run_spread(pairs: Sequence[PairedBlock]) -> float | None:
+    """Relative standard deviation of the speed-ups of pairs that share both engine starts, pooled."""
+    groups: dict[tuple[int, int], list[float]] = {}
+    for pair in pairs:
+        groups.setdefault((pair.baseline_start, pair.speculative_start), []).append(pair.speedup)
+    squares = freedom = 0.0
+    for values in groups.values():
+        mean = statistics.fmean(values)
+        squares += sum((v / mean - 1) ** 2 for v in values)
+        freedom += len(values) - 1
+    return (squares / freedom) ** 0.5 if freedom else None
+
+
+def between_run_spread(pairs: Sequence[PairedBlock], blocks: Sequence[Block]) -> float | None:
+    """Relative standard deviation over engine starts: of the pairs' mean speed-up where there were several starts,
+    else of the decode rate of a cell that two starts ran; None where no two starts did the same."""
+    starts: dict[tuple[int, int], list[float]] = {}
+    for pair in pairs:
+        starts.setdefault((pair.baseline_start, pair.speculative_start), []).append(pair.speedup)
+    if len(starts) > 1:
+        return _relative_deviation([statistics.fmean(v) for v in starts.values()])
+    rates: dict[tuple[int, int], dict[int, list[float]]] = {}
+    for block in blocks:
+        if block.decode_s > 0:
+            cell = rates.setdefault((block.k, block.running), {})
+            cell.setdefault(block.start, []).append(block.decode_tokens / block.decode_s)
+    spreads = [_relative_deviation([statistics.fmean(v) for v in cell.values()])
+               for cell in rates.values() if len(cell) > 1]
+    return max(spreads) if spreads else None
+
+
+def room_for_both(session: Session) -> bool:
+    """Whether this host's free memory holds a second engine beside one like the baseline's."""
+    weights = session.plan.weight_bytes or 0
+    cache = float(session.plan.env.get("VLLM_CPU_KVCACHE_SPACE", "4")) * 2**30
+    return bool(psutil.virtual_memory().available > 2 * (weights + cache) + _ROOM_BYTES)
+
+
+def _relative_deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / statistics.fmean(values)

@@ -1,0 +1,67 @@
+"""How long the rest of a trial will take: a first guess from the weights, then corrected by what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from probes.trial.plan import ArmPlan, TrialPlan
+from probes.trial.samples import BlockPlan
+
+_CPU_BYTES_S = 10e9
+_GPU_BYTES_S = 1.2e12
+"""Weights read per second by a decode step, for the first guess alone; corrected after the first block."""
+
+PAIRS_EXPECTED = 3
+
+
+class Estimator:
+    """Seconds of starts and blocks. `observe` scales what is to come by how wrong the past was."""
+
+    def __init__(self, plan: TrialPlan) -> None:
+        self.plan = plan
+        weights = plan.weight_bytes or (1e9 if plan.on_cpu else 16e9)
+        self._step_s = max(0.004, weights / (_CPU_BYTES_S if plan.on_cpu else _GPU_BYTES_S))
+        self._start_s = (8.0 + weights / 2e8) if plan.on_cpu else (40.0 + weights / 1e9)
+        self._ratio = {"start": 1.0, "block": 1.0}
+        self._seen = {"start": 0, "block": 0}
+
+    def start_s(self) -> float:
+        return self._start_s * self._ratio["start"]
+
+    def block_s(self, block: BlockPlan) -> float:
+        return self._raw_block_s(block) * self._ratio["block"]
+
+    def arm_s(self, arm: ArmPlan, blocks: Sequence[BlockPlan] | None = None) -> float:
+        return self.start_s() + sum(self.block_s(b) for b in (arm.blocks if blocks is None else blocks))
+
+    def pair_s(self, k: int) -> float:
+        """One baseline block and one speculating block at the user's load."""
+        plan = self.plan
+        return sum(self.block_s(BlockPlan("", k_of, plan.user_load, plan.pair_places(0), plan.max_tokens))
+                   for k_of in (0, k))
+
+    def comparison_s(self, k: int, starts: int = 1) -> float:
+        return starts * self.start_s() + PAIRS_EXPECTED * self.pair_s(k)
+
+    def total_s(self) -> float:
+        """The whole trial, before anything ran."""
+        arms = sum(self.arm_s(arm) for arm in (self.plan.baseline, *self.plan.arms))
+        return arms + (self.comparison_s(max(a.k_max for a in self.plan.arms)) if self.plan.arms else 0.0)
+
+    def observe(self, kind: str, estimated_s: float, actual_s: float) -> None:
+        """`kind` is start or block. Ratios are averaged on a log scale, the newest counting at least a fifth."""
+        if estimated_s <= 0 or actual_s <= 0:
+            return
+        self._seen[kind] += 1
+        weight = max(0.2, 1 / self._seen[kind])
+        error = math.log(actual_s / estimated_s)
+        self._ratio[kind] *= math.exp(max(-3.0, min(3.0, weight * error)))
+
+    def _raw_block_s(self, block: BlockPlan) -> float:
+        waves = math.ceil(len(block.places) / block.running)
+        gained = 1 + min(block.k, 4) * 0.4
+        steps = waves * block.max_tokens / gained
+        step = self._step_s * (1 + 0.04 * block.running * (block.k + 1)) * (1 + 0.1 * block.k)
+        prompt_tokens = (block.context_tokens or 80) * len(block.places)
+        return steps * step + self._step_s * (waves + prompt_tokens * 0.03)

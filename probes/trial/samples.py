@@ -1,0 +1,81 @@
+"""From what an engine child reported of a block to the evidence's own shapes. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from profiles.evidence import Block, PrefillSample, RequestAcceptance, StepSample
+from profiles.workload import Task
+
+LONGEST_CELL = 240
+"""Step times kept of one cell: enough for any statistic drawn from them, and a file stays readable."""
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One timed run that an arm owes: what to run, and what it is for."""
+
+    key: str
+    """Unique within the arm; a resumed trial skips the keys it has."""
+    k: int
+    running: int
+    places: tuple[int, ...]
+    """Which of the plan's prompts."""
+    max_tokens: int
+    context_tokens: int | None = None
+    """Prompts lengthened to about this many tokens, for the cost of a long context; None: as they are."""
+
+
+def context_bucket(tokens: float) -> int:
+    """Steps of similar context are one cell: buckets are powers of two of 64 tokens and up, 0 below."""
+    bucket = 0
+    edge = 64
+    while tokens >= edge:
+        bucket, edge = edge, edge * 2
+    return bucket
+
+
+def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None) -> list[StepSample]:
+    """Decode-only steps grouped by (running, context bucket); `rows` as worker.py states them."""
+    cells: dict[tuple[int, int], list[Sequence[Any]]] = defaultdict(list)
+    for row in rows:
+        _, running, prefilling, *_ = row
+        if running and not prefilling:
+            cells[running, context_bucket(row[7])].append(row)
+    samples = []
+    for (running, _), cell in sorted(cells.items()):
+        # Thinned evenly: the counts below must belong to the very steps whose times are kept.
+        kept = cell[:: max(1, -(-len(cell) // LONGEST_CELL))]
+        drafts = [row[8] for row in kept]
+        samples.append(StepSample(
+            k=k, running=running, context_tokens=_mean([row[7] for row in kept]),
+            tokens_per_step=_mean([row[4] for row in kept]), step_ms=tuple(row[0] for row in kept),
+            draft_ms=tuple(drafts) if all(d is not None for d in drafts) else (),
+            output_tokens=sum(row[6] for row in kept), task=task))
+    return samples
+
+
+def prefill_samples(rows: Sequence[Sequence[Any]]) -> list[PrefillSample]:
+    """Steps that carried prompt tokens and nothing else, so that no decode time is in them."""
+    return [PrefillSample(tokens=row[3], step_ms=row[0]) for row in rows if row[3] and row[1] == row[2]]
+
+
+def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[RequestAcceptance]:
+    """One entry a request that decoded at all; `tasks[i]` belongs to the block's i-th prompt."""
+    return [RequestAcceptance(task=tasks[r["place"]], prompt_tokens=r["prompt_tokens"], output_tokens=len(r["ids"]),
+                              steps=r["steps"], drafted=tuple(r["drafted"]), accepted=tuple(r["accepted"]))
+            for r in requests if r["steps"]]
+
+
+def timed_block(data: dict[str, Any], k: int, running: int, task: Task | None, start: int) -> Block:
+    """Whole-block figures, and those of its decode-only steps at full load."""
+    full = [row for row in data["steps"] if row[1] == running and not row[2]]
+    return Block(k=k, running=running, task=task, wall_s=data["wall_s"], output_tokens=data["output_tokens"],
+                 decode_s=sum(row[0] for row in full) / 1e3, decode_tokens=sum(row[6] for row in full), start=start)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,234 @@
+"""The state of one trial while it runs: what was measured, what is done, the budget's clock, the checkpoint."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from probes.trial.checkpoint import Checkpoint
+from probes.trial.engine_process import EngineProcess
+from probes.trial.estimate import Estimator
+from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
+from probes.trial.plausibility import Divergence, divergence
+from probes.trial.progress import Progress
+from probes.trial.samples import BlockPlan, prefill_samples, request_samples, step_samples, timed_block
+from profiles.evidence import (
+    ArmEvidence,
+    ArmStatus,
+    Implausibility,
+    PairedComparison,
+    TrialEvidence,
+)
+
+Ids = list[int]
+
+
+class Session:
+    """Everything the stages of a trial share. Token ids stay here, in memory."""
+
+    def __init__(self, plan: TrialPlan, progress: Progress, checkpoint: Path | None, resume: bool) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.estimator = Estimator(plan)
+        self.began = time.monotonic()
+        self.arms: dict[str, ArmEvidence] = {}
+        self.done: dict[str, list[str]] = {}
+        self.implausible: list[Implausibility] = []
+        self.comparison: PairedComparison | None = None
+        self.repairs: tuple[str, ...] = ()
+        self.info: dict[str, Any] = {}
+        """The `ready` event of the latest engine start."""
+        self.stopped = "complete"
+        self.prompt_ids: list[Ids] | None = None
+        self.outputs: dict[int, Ids] = {}
+        """The baseline's outputs by prompt."""
+        self.noise: list[tuple[Ids, Ids]] = []
+        """The baseline's outputs against its own at another load."""
+        self.samples: list[Ids] = []
+        """The baseline's sampled continuations of one prompt."""
+        self._earlier: TrialEvidence | None = None
+        self._closed = False
+        """No more checkpoints: what comes now is not to be resumed from."""
+        self.checkpoint = Checkpoint(checkpoint, plan.digest, progress.note) if checkpoint is not None else None
+        if resume and self.checkpoint is not None:
+            self._resume(self.checkpoint)
+
+    def _resume(self, checkpoint: Checkpoint) -> None:
+        document = checkpoint.load()
+        if document is None:
+            self.progress.note(f"nothing to resume at {checkpoint.path}: starting from the beginning")
+            return
+        trial = document.trial
+        keys = [self.plan.baseline.key, *(arm.key for arm in self.plan.arms)]
+        self.done = {key: list(blocks) for key, blocks in document.done.items()}
+        by_label = {key.partition(" ")[2]: key for key in keys}
+        for arm in trial.arms:
+            key = by_label.get(arm.candidate.label)
+            if key is not None:
+                self.arms[key] = arm
+        self.comparison, self.repairs, self._earlier = trial.comparison, trial.repairs, trial
+        self.implausible = list(trial.implausible)
+        blocks = sum(len(b) for b in self.done.values())
+        self.progress.note(f"resuming: {blocks} blocks of {len(self.arms)} arms are already measured")
+
+    # --- clock ---------------------------------------------------------------------------------------------------
+    @property
+    def spent_s(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def left_s(self) -> float:
+        return float("inf") if self.plan.budget_s is None else self.plan.budget_s - self.spent_s
+
+    def reserve_s(self) -> float:
+        """What the paired comparison will want, at most 45 % of the budget: arms must leave it."""
+        if not self.plan.arms or (self.comparison is not None and self.comparison.stopped):
+            return 0.0
+        if not any(self.done.get(arm.key) for arm in self.plan.arms):
+            # Without one measured candidate there is nothing to compare.
+            return 0.0
+        wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
+        return wanted if self.plan.budget_s is None else min(wanted, 0.45 * self.plan.budget_s)
+
+    def tell(self, stage: str) -> None:
+        owed = sum(self.estimator.arm_s(arm, self.owed(arm)) for arm in (self.plan.baseline, *self.plan.arms)
+                   if self.owed(arm) and self.status(arm) in (None, ArmStatus.INTERRUPTED))
+        expected = owed + (self.reserve_s() if self.comparison is None else 0.0)
+        self.progress.update(stage, self.spent_s, max(0.0, min(expected, self.left_s)))
+
+    # --- arms ----------------------------------------------------------------------------------------------------
+    def status(self, arm: ArmPlan) -> ArmStatus | None:
+        evidence = self.arms.get(arm.key)
+        return evidence.status if evidence is not None else None
+
+    def owed(self, arm: ArmPlan) -> list[BlockPlan]:
+        """The arm's blocks that are still to run."""
+        done = self.done.get(arm.key, ())
+        return [block for block in arm.blocks if block.key not in done]
+
+    def change(self, arm: ArmPlan, **values: Any) -> ArmEvidence:
+        """Set fields of the arm's evidence."""
+        old = self.arms.get(arm.key) or ArmEvidence(candidate=arm.candidate, status=ArmStatus.INTERRUPTED)
+        self.arms[arm.key] = old.model_copy(update=values)
+        return self.arms[arm.key]
+
+    def started(self, arm: ArmPlan, process: EngineProcess, first: bool = True) -> None:
+        """Note what a fresh engine said of itself; `first`: it is the arm's own start, not the comparison's."""
+        self.info = process.info
+        self.repairs = tuple(sorted({*self.repairs, *process.info.get("repairs", ())}))
+        if first:
+            self.change(arm, start_s=process.info["start_s"], kv_cache_tokens=process.info.get("kv_cache_tokens"),
+                        model_memory_bytes=process.info.get("model_memory_bytes"))
+
+    def close(self, arm: ArmPlan, process: EngineProcess) -> None:
+        """End the engine and count its seconds, once."""
+        process.close()
+        if not process.accounted:
+            process.accounted = True
+            self.change(arm, engine_s=self.change(arm).engine_s + process.lived_s)
+
+    def tokens(self, process: EngineProcess) -> list[Ids]:
+        """Every prompt's token ids, by the target's own tokenizer; asked of the first engine that runs."""
+        if self.prompt_ids is None:
+            answer = process.call("tokenize", prompts=[
+                {"text": p.text} if p.text is not None else {"messages": p.as_messages()} for p in self.plan.prompts])
+            for note in answer["notes"]:
+                self.progress.note(note)
+            top = max((arm.k_max for arm in self.plan.arms), default=0)
+            room = int(process.info["max_model_len"]) - self.plan.max_tokens - top - 1
+            if any(len(ids) > room for ids in answer["ids"]):
+                self.progress.note(f"prompts longer than {room} tokens are shortened from the front to fit the engine")
+            self.prompt_ids = [ids[-room:] for ids in answer["ids"]]
+        return self.prompt_ids
+
+    def record(self, arm: ArmPlan, block: BlockPlan, data: dict[str, Any], start: int = 0) -> None:
+        """Add a block's samples to the arm; a block that was cut short stays owed, its samples stay."""
+        evidence = self.change(arm)
+        places = [place % len(self.plan.prompts) for place in block.places]
+        tasks = [self.plan.prompts[place].task for place in places]
+        task = self.plan.task_of(places)
+        # A prompt repeated to fill a load is one observation of acceptance, not several.
+        fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
+        requests = request_samples(fresh, tasks) if arm.k_max and block.k else []
+        self.change(
+            arm, steps=(*evidence.steps, *step_samples(data["steps"], block.k, task)),
+            prefill=(*evidence.prefill, *prefill_samples(data["steps"])),
+            requests=(*evidence.requests, *requests),
+            blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))
+        if data["complete"]:
+            self.done.setdefault(arm.key, []).append(block.key)
+        else:
+            # The next run measures this block again: its half stays out of the file, or it would count twice.
+            self._closed = True
+
+    def remember(self, block: BlockPlan, data: dict[str, Any]) -> None:
+        """Keep the baseline's outputs, and how they part from its own at another load."""
+        for request in data["requests"]:
+            place = block.places[request["place"]] % len(self.plan.prompts)
+            if block.key == OUTPUT_BLOCK:
+                self.outputs[place] = request["ids"]
+            elif block.context_tokens is None and place in self.outputs:
+                self.noise.append((self.outputs[place], request["ids"]))
+
+    def parted(self, block: BlockPlan, data: dict[str, Any]) -> Divergence:
+        """The block's greedy outputs against the baseline's of the same prompts, as far as both exist."""
+        pairs = [(self.outputs[place], r["ids"]) for r in data["requests"]
+                 if (place := block.places[r["place"]] % len(self.plan.prompts)) in self.outputs]
+        return divergence(pairs)
+
+    def say(self, found: Sequence[Implausibility]) -> None:
+        """Add findings, each once, and tell the user."""
+        for finding in found:
+            if not any(f.code == finding.code and f.arm == finding.arm for f in self.implausible):
+                self.implausible.append(finding)
+                self.progress.note(f"{finding.arm}: {finding.message}")
+
+    # --- evidence ------------------------------------------------------------------------------------------------
+    def evidence(self) -> TrialEvidence:
+        """All that was measured so far."""
+        ids, earlier = self.prompt_ids, self._earlier
+        mean = sum(map(len, ids)) / len(ids) if ids else (earlier.prompts.mean_prompt_tokens if earlier else None)
+        device = self.info.get("device") or (earlier.device if earlier else ("cpu" if self.plan.on_cpu else "unknown"))
+        order = [self.plan.baseline, *self.plan.arms]
+        return TrialEvidence(
+            engine_version=self.info.get("vllm_version") or (earlier.engine_version if earlier else None),
+            device=device, hardware=describe_host(device, self.info.get("threads")), target=self.plan.target,
+            target_config_hash=self.plan.fingerprints.get(self.plan.target), temperature=self.plan.sampling.temperature,
+            max_tokens=self.plan.max_tokens, prompts=self.plan.summary(mean),
+            arms=tuple(self.arms[arm.key] for arm in order if arm.key in self.arms), comparison=self.comparison,
+            implausible=tuple(self.implausible), repairs=self.repairs,
+            engine_s=sum(arm.engine_s for arm in self.arms.values()), budget_s=self.plan.budget_s, stopped=self.stopped)
+
+    def finish(self) -> None:
+        """The last word on disk: nothing where all is done, else what a later run needs to go on."""
+        if self.checkpoint is not None and self.stopped == "complete":
+            self.checkpoint.remove()
+        else:
+            self.save()
+
+    def save(self) -> None:
+        if self.checkpoint is not None and not self._closed:
+            self.checkpoint.save(self.done, self.evidence())
+
+
+def describe_host(device: str, threads: int | None) -> str:
+    """Processor or GPU, threads and memory of this machine in words."""
+    memory = f"{psutil.virtual_memory().total / 2**30:.0f} GiB"
+    if device != "cpu":
+        return f"{device}, host with {psutil.cpu_count()} processors and {memory}"
+    return f"{_processor()}, {threads or psutil.cpu_count()} threads, {memory}"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

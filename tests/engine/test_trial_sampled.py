@@ -1,0 +1,40 @@
+"""Sampled speculation on the CPU build: the trial notices that it is broken, and the named repair mends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.trial.plausibility import position_totals
+from probes.trial.repairs import EXPAND_COPY_LOST
+from probes.trial.runner import run_trial
+from tests.engine.trial_setup import Watch, deployment, draft_model, plan_of
+
+pytestmark = pytest.mark.engine
+
+
+def measure(cpu_pair, repair):
+    stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft)], temperature=1.0, repair_known_faults=repair)
+    return run_trial(plan_of(stated), choose=lambda trial: None, stop=lambda pairs: None, progress=Watch())
+
+
+def test_the_repair_is_named_and_sampled_speculation_is_plausible_with_it(cpu_pair):
+    evidence = measure(cpu_pair, repair=True)
+    if not evidence.engine_version.startswith("0.32.0"):
+        assert evidence.repairs == ()
+        return
+    assert evidence.repairs == (EXPAND_COPY_LOST,)
+    assert [finding.code for finding in evidence.implausible] == []
+    drafted, accepted = position_totals(evidence.arms[1].requests)
+    # The draft is the target: sampled tokens are accepted with the overlap of a distribution with its greedy choice.
+    assert 0.2 < accepted[0] / drafted[0] < 1
+    assert accepted[1] > 0
+
+
+def test_without_the_repair_the_known_fault_is_noticed(cpu_pair):
+    evidence = measure(cpu_pair, repair=False)
+    assert evidence.repairs == ()
+    if not evidence.engine_version.startswith("0.32.0"):
+        assert [finding.code for finding in evidence.implausible] == []
+        return
+    codes = {finding.code for finding in evidence.implausible}
+    assert codes & {"later_positions_never_accepted", "sampled_distribution_differs"}

@@ -1,0 +1,70 @@
+"""From an engine child's rows (synthetic) to evidence."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.trial.samples import (
+    LONGEST_CELL,
+    context_bucket,
+    prefill_samples,
+    request_samples,
+    step_samples,
+    timed_block,
+)
+from profiles.workload import Task
+
+
+def row(step_ms=10.0, running=4, prefilling=0, prompt_tokens=0, scheduled=16, drafts=12, output=9, context=100.0,
+        draft_ms=2.0):
+    return [step_ms, running, prefilling, prompt_tokens, scheduled, drafts, output, context, draft_ms]
+
+
+def test_only_decode_steps_are_cells_and_each_load_is_its_own():
+    rows = [row(prefilling=4, prompt_tokens=80), row(step_ms=11), row(step_ms=12), row(running=3, scheduled=12)]
+    cells = step_samples(rows, 3, Task.CODE)
+    assert [(c.running, c.step_ms) for c in cells] == [(3, (10.0,)), (4, (11, 12))]
+    assert cells[1].tokens_per_step == 16
+    assert cells[1].output_tokens == 18
+    assert cells[1].draft_ms == (2.0, 2.0)
+
+
+def test_contexts_of_another_size_are_another_cell():
+    cells = step_samples([row(context=100), row(context=600)], 1, None)
+    assert [round(c.context_tokens) for c in cells] == [100, 600]
+
+
+def test_where_the_drafter_was_not_timed_no_share_is_claimed():
+    assert step_samples([row(), row(draft_ms=None)], 3, None)[0].draft_ms == ()
+
+
+def test_steps_that_mix_prompts_and_decoding_are_neither_prefill_nor_cell():
+    rows = [row(running=4, prefilling=4, prompt_tokens=64), row(running=4, prefilling=1, prompt_tokens=16)]
+    assert [(p.tokens, p.step_ms) for p in prefill_samples(rows)] == [(64, 10.0)]
+    assert step_samples(rows, 2, None) == []
+
+
+def test_a_long_cell_is_thinned_and_counts_only_what_it_keeps():
+    cell = step_samples([row(output=2) for _ in range(5 * LONGEST_CELL + 3)], 1, None)[0]
+    assert len(cell.step_ms) <= LONGEST_CELL
+    assert cell.output_tokens == 2 * len(cell.step_ms)
+
+
+def test_requests_that_never_decoded_are_no_observation():
+    requests = [{"place": 0, "prompt_tokens": 5, "ids": [1], "steps": 0, "drafted": [], "accepted": []},
+                {"place": 1, "prompt_tokens": 6, "ids": [1, 2, 3], "steps": 1, "drafted": [1, 1], "accepted": [1, 0]}]
+    only = request_samples(requests, [Task.CODE, Task.CHAT])
+    assert [(r.task, r.steps, r.output_tokens) for r in only] == [(Task.CHAT, 1, 3)]
+
+
+def test_a_blocks_decode_rate_counts_full_load_decode_steps_only():
+    rows = [row(prefilling=4, prompt_tokens=9), row(), row(), row(running=2)]
+    data = {"wall_s": 5.0, "output_tokens": 40, "steps": rows}
+    block = timed_block(data, 3, 4, None, 1)
+    assert (block.decode_s, block.decode_tokens, block.start) == (0.02, 18, 1)
+
+
+@given(st.floats(0, 1e6))
+def test_a_bucket_holds_its_own_lower_edge_and_less_than_twice_of_it(tokens):
+    bucket = context_bucket(tokens)
+    assert bucket <= tokens
+    assert tokens < max(64, 2 * bucket)
