@@ -139,7 +139,7 @@ class _Walk:
         if node.tag not in yaml.SafeLoader.yaml_constructors:
             raise self._refuse(node, f"tag {node.tag!r} is not read: expected plain YAML; remove the tag")
         try:
-            return self._scalars.construct_object(node)  # type: ignore[no-untyped-call]
+            return self._scalars.construct_object(node)
         except (ValueError, TypeError, KeyError) as error:
             raise self._refuse(node, f"{node.value!r} is not a value ({error}); put it in quotes if it is text") from None
 

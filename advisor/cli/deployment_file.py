@@ -61,7 +61,7 @@ def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] 
             sentences = [*sentences[:MAX_SENTENCES], f"and {len(sentences) - MAX_SENTENCES} more"]
         raise InputError("\n".join(sentences)) from None
     _refuse_shadowing(deployment, stated)
-    return with_absolute_folders(deployment, path.absolute().parent if path is not None else Path.cwd())
+    return with_absolute_paths(deployment, path.absolute().parent if path is not None else Path.cwd())
 
 
 def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -> Stated:
@@ -227,10 +227,25 @@ def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
             raise InputError(f"{stated.where(place)}: {_dotted(place)}: {problem}")
 
 
-def with_absolute_folders(deployment: Deployment, base: Path) -> Deployment:
-    """The deployment with each model that is a folder under `base` (or in the home folder) named by its absolute path."""
-    candidates = tuple(c.model_copy(update={"draft": _absolute(c.draft, base)}) if c.draft else c for c in deployment.candidates)
-    return deployment.model_copy(update={"target": _absolute(deployment.target, base), "candidates": candidates})
+def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
+    """The deployment with folders and files under `base` (or in the home folder) named by absolute paths.
+
+    A model's id stays an id unless a folder of that name is there; prompts, evidence and dumps are always files.
+    """
+    def file(name: str) -> str:
+        return os.path.abspath(base / Path(name).expanduser())
+
+    trial, sources = deployment.trial, deployment.sources
+    server = sources.server
+    if server is not None and "://" not in server and (base / Path(server).expanduser()).exists():
+        server = file(server)
+    return deployment.model_copy(update={
+        "target": _absolute(deployment.target, base),
+        "candidates": tuple(c.model_copy(update={"draft": _absolute(c.draft, base)}) if c.draft else c
+                            for c in deployment.candidates),
+        "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
+        "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
+    })
 
 
 def _absolute(ref: ModelRef, base: Path) -> ModelRef:

@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from advisor.cost.step import runner_for
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
-from advisor.situation import Situation
-from profiles.catalog.releases import Release
+from advisor.situation import Runner, Situation
+from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
 from profiles.errors import InputError
 from profiles.methods import Method, method
@@ -26,12 +27,13 @@ from profiles.version import __version__
 SCHEDULE_KEY = "num_speculative_tokens_per_batch_size"
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 CPU_KV_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
-NESTED_SINCE = (0, 18)
+NESTED_SINCE = (0, 18, 0)
 """Older releases get nested values as a JSON string, which every release reads; the mapping form is newer."""
-GRAPH_CEILING, GRAPH_CEILING_BLACKWELL = 512, 1024
-"""Default largest CUDA graph in tokens; the second on compute capability 10.x (vLLM 0.32)."""
-FIXED_BUDGET = 2048
-"""Smallest default token budget of the server (vLLM 0.32, cards under 70 GiB)."""
+ONLY_ON = frozenset({"headless", "grpc", "disable-log-stats", "aggregate-engine-logging",
+                     "data-parallel-multi-port-external-lb"})
+"""Switches of `vllm serve` without a negative form (0.32)."""
+GRAPH_OPTION_SINCE = (0, 12, 0)
+"""Releases before it spell the CUDA-graph ceiling otherwise: there none is written."""
 
 
 def emit(decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str]) -> EmittedConfig:
@@ -56,6 +58,9 @@ class _Config:
         self.on = bool(decision.enable) and decision.method not in (None, "none")
         self.method: Method = method(decision.method or "none") if self.on else method("none")
         self.cpu = situation.runner == "cpu"
+        candidate = self._candidate() if self.on else None
+        # The runner the candidate was priced on: where a method lacks the default one, or drafts without graphs there.
+        self.runner: Runner = runner_for(candidate, situation) if candidate is not None else situation.runner
         self.env: dict[str, str] = dict(self.engine.env)
         self.notes: list[str] = []
         self.extra = self._extra_args()
@@ -108,12 +113,18 @@ class _Config:
         tokens, seqs = self.engine.max_num_batched_tokens, self.engine.max_num_seqs
         if self.on and self.extra.get("enable-lora") is True and seqs is not None:
             needed = seqs * (self._k_max() + 1)
-            if needed > (tokens or FIXED_BUDGET):
+            if needed > (tokens or self._limits().max_num_batched_tokens):
                 self.notes.append(f"max-num-batched-tokens is {needed}: with LoRA this engine refuses to speculate under "
                                   f"max-num-seqs x (k + 1) tokens")
                 return [Entry("max-num-batched-tokens", needed, (
                     f"LoRA with speculation needs max-num-seqs x (k + 1) = {needed} tokens a step.",))]
         return [] if tokens is None else [Entry("max-num-batched-tokens", tokens)]
+
+    def _limits(self) -> Limits:
+        """What the server takes for sizes nobody states; the smaller figures where the card is unknown."""
+        gpu, workers = self.situation.gpu, self.engine.tensor_parallel_size * self.engine.pipeline_parallel_size
+        return self.release.default_limits(gpu.memory_gib if gpu else None, gpu.name if gpu else "", cpu=self.cpu,
+                                           workers=workers)
 
     def _extra_args(self) -> dict[str, Any]:
         """The user's further options, one spelling each, without those that this decision makes the engine refuse."""
@@ -129,7 +140,7 @@ class _Config:
                 # The engine would read the word "None" as a value.
                 self.notes.append(f"{option} is left out: it has no value in the deployment")
                 continue
-            options[option] = value
+            self._put(options, option, value)
         if not self.on and "per-request-spec-decode-metrics" in options:
             del options["per-request-spec-decode-metrics"]
             self.notes.append("per-request-spec-decode-metrics is left out: the engine refuses it without speculation")
@@ -138,8 +149,23 @@ class _Config:
             self.notes.append(f"async-scheduling is left out: the engine refuses it with {self.method.name}")
         return options
 
+    def _put(self, options: dict[str, Any], option: str, value: Any) -> None:
+        """`value` as the config file must hold it.
+
+        `key: false` is dropped without a word by `vllm serve` (0.32: the negative form is looked up in the wrong
+        parser), so the negative option is written instead. Behind a dot every value must be text.
+        """
+        if "." in option:
+            options[option] = value if isinstance(value, str) else json.dumps(value)
+        elif value is not False:
+            options[option] = value
+        elif option in ONLY_ON or option.startswith("no-"):
+            self.notes.append(f"{option} is left out: off is what the engine does without it")
+        else:
+            options[f"no-{option}"] = True
+
     def _nested(self, value: Any) -> Any:
-        if isinstance(value, dict) and _number(self.release.version) < NESTED_SINCE:
+        if isinstance(value, dict) and version_tuple(self.release.rules) < NESTED_SINCE:
             return json.dumps(value)
         return value
 
@@ -156,6 +182,9 @@ class _Config:
 
     def _speculation(self) -> Entry:
         keys, candidate, comments = self._key_allowed, self._candidate(), [self._speculation_comment()]
+        if "speculative-config" not in self.release.serve_options:
+            raise InputError(f"vLLM {self.release.version} has no speculative-config: expected 0.8 or newer; state a newer "
+                             "engine.vllm_version")
         if self.method.name not in self.release.methods:
             raise InputError(f"vLLM {self.release.version} does not accept the method {self.method.name}: expected one of "
                              f"{', '.join(sorted(self.release.methods))}; choose another candidate or release")
@@ -187,7 +216,7 @@ class _Config:
 
     def _draft_split(self, config: dict[str, Any], split: int) -> None:
         tp = self.engine.tensor_parallel_size
-        v1_draft_model = self.method.drafter == "model" and self.situation.runner in ("v1", "cpu")
+        v1_draft_model = self.method.drafter == "model" and self.runner in ("v1", "cpu")
         if split == tp:
             return
         if split != 1 or v1_draft_model:
@@ -197,7 +226,7 @@ class _Config:
         self._key_allowed(config, "draft_tensor_parallel_size", split)
 
     def _schedule_honoured(self) -> bool:
-        runner = "v1" if self.cpu else self.situation.runner
+        runner = "v1" if self.cpu else self.runner
         return (SCHEDULE_KEY in self.release.speculative_keys and runner in self.method.dynamic_schedule
                 and self.engine.data_parallel_size == 1)
 
@@ -215,16 +244,16 @@ class _Config:
         """A higher graph ceiling where the usual load's decode batch, in tokens, passes the default one."""
         given = {"max-cudagraph-capture-size", "cudagraph-capture-sizes", "compilation-config", "cuda-graph-sizes"}
         heads = {key.partition(".")[0] for key in self.extra}
-        if not self.on or self.cpu or self.engine.enforce_eager or heads & given:
+        if (not self.on or self.cpu or self.engine.enforce_eager or heads & given
+                or version_tuple(self.release.rules) < GRAPH_OPTION_SINCE):
             return []
         load = max(float(self.decision.running), self.situation.deployment.workload.concurrency_p95 or 0.0)
         k = next((b[2] for b in self.decision.schedule or () if b[0] <= self.decision.running <= b[1]), self.decision.k or 0)
-        wanted = math.ceil(load) * (k + 1)
-        capability = self.situation.gpu.compute_capability if self.situation.gpu is not None else None
-        ceiling = GRAPH_CEILING_BLACKWELL if str(capability or "").startswith("10.") else GRAPH_CEILING
-        seqs, budget = self.engine.max_num_seqs, self.engine.max_num_batched_tokens or FIXED_BUDGET
-        if seqs is not None:
-            wanted = min(wanted, seqs * (k + 1))
+        limits, gpu = self._limits(), self.situation.gpu
+        seqs = self.engine.max_num_seqs or limits.max_num_seqs
+        budget = self.engine.max_num_batched_tokens or limits.max_num_batched_tokens
+        ceiling = self.release.capture_ceiling(seqs, k, gpu.compute_capability if gpu is not None else None)
+        wanted = min(math.ceil(load), seqs) * (k + 1)
         if wanted <= ceiling or k == 0:
             return []
         # On the 16-token grid, or the engine cuts it down; a multiple of k + 1, or the widest batch is dropped.
@@ -238,14 +267,12 @@ class _Config:
 
     # --- what cannot live in the file ---------------------------------------------------------------------------
     def _environment(self) -> None:
-        runner, chosen = self.situation.runner, self.engine.runner
-        if runner in ("v1", "v2") and (chosen != "auto" or runner != self.release.default_runner):
-            if runner not in self.method.runners:
-                self.notes.append(f"{RUNNER_VARIABLE} is left unset: the {runner.upper()} runner does not support "
-                                  f"{self.method.name}, and forcing it would be refused")
-                self.env.pop(RUNNER_VARIABLE, None)
-            else:
-                self.env[RUNNER_VARIABLE] = "1" if runner == "v2" else "0"
+        runner, chosen = self.runner, self.engine.runner
+        if runner != "cpu" and (chosen != "auto" or runner != self.release.default_runner):
+            if chosen not in ("auto", runner):
+                self.notes.append(f"the {runner.upper()} runner is used: {chosen.upper()} does not support {self.method.name}, "
+                                  "and forcing it would be refused")
+            self.env[RUNNER_VARIABLE] = "1" if runner == "v2" else "0"
         space = self.situation.deployment.hardware.memory_gib
         if self.cpu and space is not None and CPU_KV_VARIABLE not in self.env:
             self.env[CPU_KV_VARIABLE] = str(max(1, int(space)))
@@ -290,12 +317,3 @@ def _checked(schedule: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, i
     if any(after[0] <= before[1] for before, after in zip(bands, bands[1:], strict=False)):
         raise ValueError(f"schedule {bands} has bands that overlap")
     return bands
-
-
-def _number(version: str) -> tuple[int, ...]:
-    """Release as numbers for comparing: 0.32.0rc1 -> (0, 32)."""
-    parts = []
-    for piece in version.split(".")[:2]:
-        digits = "".join(c for c in piece if c.isdigit())
-        parts.append(int(digits or 0))
-    return tuple(parts)

@@ -26,7 +26,7 @@ class _Dumper(yaml.SafeDumper):
     """The safe dumper, indented lists, no aliases (a value that stands twice is written twice)."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)  # type: ignore[no-untyped-call]
+        super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

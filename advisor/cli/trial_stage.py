@@ -1,0 +1,62 @@
+"""The trial as a stage of `advise`: the plan from the situation, the run, and what of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiles.errors import InputError, ProbeError
+
+if TYPE_CHECKING:
+    from advisor.situation import Situation
+    from profiles.evidence import Evidence
+
+CHECKPOINT = "trial-checkpoint.json"
+"""In the --out folder: what an interrupted trial had measured, for --resume."""
+
+
+def run_stage(situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool,
+              warn: Callable[[str], None]) -> Evidence | None:
+    """Evidence of the trial, or None (said in one warning) where the engine could not be run at all."""
+    from advisor.cli.provenance import evidence
+    from advisor.inquiry import PairedStop, finalist
+    from probes.model import model_path
+    from probes.trial.plan import build_plan
+    from probes.trial.prompts import load_prompts
+    from probes.trial.runner import run_trial
+
+    stated = situation.deployment
+    path = Path(stated.trial.prompts) if stated.trial.prompts else None
+    prompts = load_prompts(path, tuple(stated.workload.tasks), note=warn)
+    ordered, running = _most_promising_first(situation)
+    if not ordered:
+        warn("no candidate to try: nothing is measured beyond the baseline")
+    plan = build_plan(stated, ordered, prompts, on_cpu=situation.runner == "cpu", user_load=running,
+                      prompts_source=path.name if path is not None else "built-in", runner=situation.runner,
+                      locate=lambda ref: model_path(ref, base))
+    checkpoint = folder / CHECKPOINT
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    elif not checkpoint.exists():
+        raise InputError(f"--resume: there is no {checkpoint} to go on from; run without --resume, or name the --out folder "
+                         "of the interrupted run")
+    try:
+        found = run_trial(plan, choose=lambda trial: finalist(situation, trial),
+                          stop=PairedStop(stated.objective.worthwhile_gain), progress=_progress(quiet), checkpoint=checkpoint)
+    except ProbeError as error:
+        warn(f"trial: {error}; going on without it")
+        return None
+    return evidence("trial", trial=found)
+
+
+def _most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:
+    """Candidates by their modelled speed-up at the usual load (a budget cuts from the end), and that load."""
+    from advisor.prediction import price
+
+    pricing = price(situation)
+    best: dict[str, float] = {}
+    for cell in pricing.table:
+        if cell.running == pricing.running:
+            best[cell.label] = max(best.get(cell.label, 0.0), cell.speedup.value)
+    return sorted(situation.candidates, key=lambda c: -best.get(c.label, 0.0)), pricing.running
