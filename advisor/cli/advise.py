@@ -122,5 +122,5 @@ def _write(record: Record, folder: Path) -> None:
     write_together({
         folder / "vllm.yaml": record.emitted.vllm_yaml,
         folder / "record.json": record.model_dump_json(indent=2) + "\n",
-        folder / "report.html": render(record, "html"),
+        folder / "report.html": render(record, "markdown"),
     })

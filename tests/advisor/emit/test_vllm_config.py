@@ -87,7 +87,7 @@ def test_a_schedule_is_written_where_the_runner_honours_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "changes"), [
-    ("draft_model", {"runner": "v2"}), ("draft_model", {"version": "0.22.0", "runner": "v1"}), ("suffix", {"runner": "v1"}),
+    ("draft_model", {"runner": "v2", "engine": {"runner": "v2"}}), ("draft_model", {"version": "0.22.0", "runner": "v1"}), ("suffix", {"runner": "v1"}),
     ("draft_model", {"runner": "v1", "engine": {"data_parallel_size": 2}}),
 ])
 def test_no_schedule_where_it_is_not_honoured_and_a_note_says_so(name: str, changes: dict[str, Any]) -> None:
@@ -122,10 +122,14 @@ def test_older_releases_get_nested_values_as_json_text() -> None:
 
 # --- environment -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("name", "runner", "stated", "expected"), [
-    ("draft_model", "v1", "auto", "0"), ("draft_model", "v2", "auto", None), ("draft_model", "v2", "v2", "1"),
-    ("suffix", "v2", "v2", None), ("draft_model", "v1", "v1", "0")])
+    ("draft_model", "v1", "auto", "0"), ("eagle3", "v2", "auto", None), ("draft_model", "v2", "v2", "1"),
+    # Priced on the runner that drafts under graphs, and served there.
+    ("draft_model", "v2", "auto", "0"),
+    # Forcing V2 on a method that it lacks is refused by the engine.
+    ("suffix", "v2", "v2", "0"), ("draft_model", "v1", "v1", "0")])
 def test_the_runner_is_forced_only_where_it_must_be(name: str, runner: Any, stated: str, expected: str | None) -> None:
-    emitted = emit(decision(name), situation(runner=runner, engine={"runner": stated}, **DRAFT), None, [])
+    candidates = [{"method": name, **({"draft": "org/draft"} if name != "suffix" else {})}]
+    emitted = emit(decision(name), situation(runner=runner, engine={"runner": stated}, candidates=candidates), None, [])
     assert emitted.env.get("VLLM_USE_V2_MODEL_RUNNER") == expected
     assert "VLLM_USE_V2_MODEL_RUNNER" not in options(emitted)
 
@@ -180,7 +184,7 @@ def test_graphs_are_left_alone_where_the_user_decided(engine: dict[str, Any]) ->
     ("draft_model", "v1", 1, None), ("draft_model", "v2", 1, 1), ("eagle3", "v1", 1, 1), ("eagle3", "v1", 2, None),
     ("eagle3", "v1", 3, None)])
 def test_a_drafts_split_is_written_only_where_it_is_accepted(name: str, runner: Any, split: int, written: int | None) -> None:
-    stated = situation(runner=runner, engine={"tensor_parallel_size": 2},
+    stated = situation(runner=runner, engine={"tensor_parallel_size": 2, "runner": runner},
                        candidates=[{"method": name, "draft": "org/draft", "tensor_parallel_size": split}])
     config = options(emit(decision(name), stated, None, []))["speculative-config"]
     assert config.get("draft_tensor_parallel_size") == written
