@@ -86,8 +86,8 @@ def advise(deployment: str | None, resume: bool, evidence: tuple[str, ...], offl
     if stated.trial.enabled:
         from advisor.cli.trial_stage import run_stage
 
-        found = run_stage(situation, base, folder, resume=resume, quiet=quiet, warn=warn)
-        engine_failed = found is None
+        found, measured = run_stage(situation, base, folder, resume=resume, quiet=quiet, warn=warn)
+        engine_failed = not measured
         if found is not None:
             situation = with_evidence(situation, [found])
     record = _decide(situation)
@@ -122,5 +122,5 @@ def _write(record: Record, folder: Path) -> None:
     write_together({
         folder / "vllm.yaml": record.emitted.vllm_yaml,
         folder / "record.json": record.model_dump_json(indent=2) + "\n",
-        folder / "report.html": render(record, "markdown"),
+        folder / "report.html": render(record, "html"),
     })

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiles.errors import InputError, ProbeError
+from advisor.cli.trial_progress import StderrProgress
+from profiles.errors import ProbeError
 
 if TYPE_CHECKING:
     from advisor.situation import Situation
+    from profiles.deployment import Candidate
     from profiles.evidence import Evidence
 
 CHECKPOINT = "trial-checkpoint.json"
@@ -17,8 +19,12 @@ CHECKPOINT = "trial-checkpoint.json"
 
 
 def run_stage(situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool,
-              warn: Callable[[str], None]) -> Evidence | None:
-    """Evidence of the trial, or None (said in one warning) where the engine could not be run at all."""
+              warn: Callable[[str], None]) -> tuple[Evidence | None, bool]:
+    """Evidence of the trial, and whether the engine ran far enough to measure anything.
+
+    An engine that cannot be run at all is said in one warning. InputError where the prompts or a checkpoint to resume
+    from cannot be used.
+    """
     from advisor.cli.provenance import evidence
     from advisor.inquiry import PairedStop, finalist
     from probes.model import model_path
@@ -35,19 +41,21 @@ def run_stage(situation: Situation, base: Path, folder: Path, *, resume: bool, q
     plan = build_plan(stated, ordered, prompts, on_cpu=situation.runner == "cpu", user_load=running,
                       prompts_source=path.name if path is not None else "built-in", runner=situation.runner,
                       locate=lambda ref: model_path(ref, base))
-    checkpoint = folder / CHECKPOINT
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
-    elif not checkpoint.exists():
-        raise InputError(f"--resume: there is no {checkpoint} to go on from; run without --resume, or name the --out folder "
-                         "of the interrupted run")
+    checkpoint, progress = folder / CHECKPOINT, StderrProgress(quiet)
     try:
         found = run_trial(plan, choose=lambda trial: finalist(situation, trial),
-                          stop=PairedStop(stated.objective.worthwhile_gain), progress=_progress(quiet), checkpoint=checkpoint)
+                          stop=PairedStop(stated.objective.worthwhile_gain), progress=progress, checkpoint=checkpoint,
+                          resume=resume)
     except ProbeError as error:
         warn(f"trial: {error}; going on without it")
-        return None
-    return evidence("trial", trial=found)
+        return None, False
+    finally:
+        progress.done()
+    if found.stopped == "complete":
+        checkpoint.unlink(missing_ok=True)
+    else:
+        warn(f"trial: stopped before its end ({found.stopped}); --resume goes on from it")
+    return evidence("trial", trial=found), any(arm.steps or arm.requests for arm in found.arms)
 
 
 def _most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:

@@ -127,7 +127,7 @@ GOOD = "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
     (GOOD, ["--method", "telepathy"], r"--method: unknown method 'telepathy'"),
     (GOOD, ["--method", "eagle3"], r"--method eagle3 needs a draft: name it with --draft"),
     (GOOD, ["--evidence", "none.json"], r"none\.json does not exist"),
-    (GOOD, ["--resume", "--trial"], r"--resume: there is no"),
+    (GOOD, ["--trial", "--prompts", "none.jsonl"], r"none\.jsonl"),
     (GOOD, ["--budget", "soon"], r"'soon' is not a duration: expected one like 90s, 10m or 1h"),
     (GOOD, ["--emit", "kubernetes"], r"No such option"),
     (GOOD, ["--k", "0"], r"k must hold numbers between 1 and 64"),
