@@ -59,17 +59,24 @@ def read_yaml(path: Path) -> LinedYaml:
             # One byte more than allowed tells "too large" without trusting the size a special file reports.
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise InputError(f"{name} does not exist: expected a YAML file; check the path (the working folder is "
-                         f"{os.getcwd()})") from None
+        raise InputError(
+            f"{name} does not exist: expected a YAML file; check the path (the working folder is {os.getcwd()})"
+        ) from None
     except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror or error}; check the path and its permissions") from error
+        raise InputError(
+            f"cannot read {name}: {error.strerror or error}; check the path and its permissions"
+        ) from error
     if len(data) > MAX_BYTES:
-        raise InputError(f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected a YAML file of a few kilobytes; "
-                         "name the right file")
+        raise InputError(
+            f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected a YAML file of a few kilobytes; "
+            "name the right file"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text (byte {error.start}): expected a YAML file; save it as UTF-8") from None
+        raise InputError(
+            f"{name} is not UTF-8 text (byte {error.start}): expected a YAML file; save it as UTF-8"
+        ) from None
     return parse_yaml(text, name)
 
 
@@ -112,7 +119,9 @@ class _Walk:
     def build(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
-            raise self._refuse(node, f"more than {MAX_VALUES} values once aliases are expanded; write them out or remove them")
+            raise self._refuse(
+                node, f"more than {MAX_VALUES} values once aliases are expanded; write them out or remove them"
+            )
         if depth > MAX_DEPTH:
             raise self._refuse(node, f"nested too deeply: expected at most {MAX_DEPTH} levels; flatten it")
         self.lines.setdefault(path, node.start_mark.line + 1)
@@ -141,7 +150,9 @@ class _Walk:
         try:
             return self._scalars.construct_object(node)
         except (ValueError, TypeError, KeyError) as error:
-            raise self._refuse(node, f"{node.value!r} is not a value ({error}); put it in quotes if it is text") from None
+            raise self._refuse(
+                node, f"{node.value!r} is not a value ({error}); put it in quotes if it is text"
+            ) from None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[Hashable, Any]:
         own: dict[Hashable, Any] = {}
@@ -159,8 +170,11 @@ class _Walk:
                 raise self._refuse(key_node, "a key must be plain text: expected `name: value`")
             key = self._scalar(key_node)
             if key in own:
-                raise self._refuse(key_node, f"key {key!r} stands twice in the same mapping (first on line "
-                                             f"{self.lines[(*path, key)]}); keep one")
+                raise self._refuse(
+                    key_node,
+                    f"key {key!r} stands twice in the same mapping (first on line "
+                    f"{self.lines[(*path, key)]}); keep one",
+                )
             # The key's line, not its value's: a nested value starts on the line below, where nobody looks.
             self.lines[(*path, key)] = key_node.start_mark.line + 1
             own[key] = self.build(value_node, (*path, key), depth + 1)

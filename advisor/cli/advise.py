@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.advise_flags import Duration, flags_of
+from advisor.cli.advise_flags import flags_of
 from advisor.cli.output import format_option, make_folder, quiet_option, say, write_together
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -42,7 +42,7 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--worthwhile-gain", type=float, help="Smallest relative gain worth the complexity (0.05 is 5 %).")
 @click.option("--server", help="Running vLLM whose load is read (URL), or a saved dump of its metrics.")
 @click.option("--trial/--no-trial", "trial", default=None, help="Run a short trial on the real engine here.")
-@click.option("--budget", type=Duration(), help="Time the trial may take: 90s, 10m, 1h.")
+@click.option("--budget", help="Time the trial may take: 90s, 10m, 1h.")
 @click.option("--prompts", help="JSONL of your own prompts for the trial.")
 @click.option("--resume", is_flag=True, help="Go on with a trial that was interrupted (same --out).")
 @click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")
@@ -50,8 +50,16 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--out", default="out", show_default=True, help="Folder for vllm.yaml, record.json and report.html.")
 @format_option("text", "json", "markdown")
 @quiet_option
-def advise(deployment: str | None, resume: bool, evidence: tuple[str, ...], offline: bool, out: str, output_format: str,
-           quiet: bool, **given: Any) -> int:
+def advise(
+    deployment: str | None,
+    resume: bool,
+    evidence: tuple[str, ...],
+    offline: bool,
+    out: str,
+    output_format: str,
+    quiet: bool,
+    **given: Any,
+) -> int:
     """Decide whether speculation pays here, and write the vLLM config that does it.
 
     State the deployment in a file (`specadvise init` writes one), with flags, or both: flags win. Writes
@@ -65,8 +73,10 @@ def advise(deployment: str | None, resume: bool, evidence: tuple[str, ...], offl
     from advisor.cli.report import print_record
 
     if deployment is None and given.get("target") is None:
-        raise InputError("no deployment is given: name a file (`specadvise init` writes one), or state it with --target, "
-                         "--gpu, --concurrency and the like")
+        raise InputError(
+            "no deployment is given: name a file (`specadvise init` writes one), or state it with --target, "
+            "--gpu, --concurrency and the like"
+        )
     flags = flags_of(given)
     path = Path(deployment) if deployment is not None else None
     stated = load_deployment(path, flags)
@@ -105,7 +115,9 @@ def _split_over(stated: Any, flags: Any) -> Any:
     sizes = {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
     if ("hardware", "count") not in flags or sizes & engine.model_fields_set or (stated.hardware.count or 1) <= 1:
         return stated
-    return stated.model_copy(update={"engine": engine.model_copy(update={"tensor_parallel_size": stated.hardware.count})})
+    return stated.model_copy(
+        update={"engine": engine.model_copy(update={"tensor_parallel_size": stated.hardware.count})}
+    )
 
 
 def _decide(situation: Any) -> Record:
@@ -119,8 +131,10 @@ def _decide(situation: Any) -> Record:
 def _write(record: Record, folder: Path) -> None:
     from advisor.report import render
 
-    write_together({
-        folder / "vllm.yaml": record.emitted.vllm_yaml,
-        folder / "record.json": record.model_dump_json(indent=2) + "\n",
-        folder / "report.html": render(record, "html"),
-    })
+    write_together(
+        {
+            folder / "vllm.yaml": record.emitted.vllm_yaml,
+            folder / "record.json": record.model_dump_json(indent=2) + "\n",
+            folder / "report.html": render(record, "html"),
+        }
+    )

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from profiles.errors import InputError
 from profiles.yaml_lines import KeyPath
 
@@ -38,22 +36,14 @@ _PLACES: dict[str, tuple[KeyPath, str]] = {
 }
 
 
-class Duration(click.ParamType):
-    """`90s`, `10m`, `1h`, `1h30m`; a bare number is seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        text = str(value).strip().lower()
-        match = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text)
-        if match is None or not text:
-            self.fail(f"{value!r} is not a duration: expected one like 90s, 10m or 1h", param, ctx)
-        seconds = sum(float(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
-        if seconds <= 0:
-            self.fail(f"{value!r} is no time at all: expected one like 90s, 10m or 1h", param, ctx)
-        return seconds
+def seconds_of(text: str) -> float:
+    """Seconds of `90s`, `10m`, `1h`, `1h30m`; a bare number is seconds. InputError otherwise."""
+    match = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip().lower())
+    parts = match.groups() if match else ()
+    seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
+    if seconds <= 0:
+        raise InputError(f"--budget is {text!r}: expected a duration like 90s, 10m or 1h")
+    return seconds
 
 
 def flags_of(given: dict[str, Any]) -> Flags:
@@ -65,6 +55,8 @@ def flags_of(given: dict[str, Any]) -> Flags:
             continue
         if name == "task":
             value = list(value)
+        elif name == "budget":
+            value = seconds_of(value)
         elif name == "prompts":
             value = os.path.abspath(value)
         elif name == "trial" and value is False:
@@ -99,8 +91,10 @@ def candidates_of(methods: Sequence[str], drafts: Sequence[str], k: str | None) 
     found: list[dict[str, Any]] = []
     for draft in drafts:
         if len(needing) > 1:
-            raise InputError(f"--draft {draft} could go to each of {', '.join(needing)}: give one method that needs a draft, "
-                             "or state the pairs under `candidates` in a deployment file")
+            raise InputError(
+                f"--draft {draft} could go to each of {', '.join(needing)}: give one method that needs a draft, "
+                "or state the pairs under `candidates` in a deployment file"
+            )
         found.append({"method": needing[0] if needing else _method_of(draft), "draft": _where(draft)})
     if needing and not drafts:
         raise InputError(f"--method {needing[0]} needs a draft: name it with --draft")

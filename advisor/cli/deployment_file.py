@@ -67,12 +67,16 @@ def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] 
 def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -> Stated:
     value: Any = {} if source is None else source.value
     if source is not None and value is None:
-        raise InputError(f"{source.name} is empty: expected at least `target: <model>`; `specadvise init` writes a file to "
-                         "start from")
+        raise InputError(
+            f"{source.name} is empty: expected at least `target: <model>`; `specadvise init` writes a file to "
+            "start from"
+        )
     if not isinstance(value, dict):
         assert source is not None  # noqa: S101 - without a file the value is a mapping
-        raise InputError(f"{source.where(())}: the document is {_shown(value)}: expected a mapping that starts like "
-                         "`target: <model>`; `specadvise init` writes a file to start from")
+        raise InputError(
+            f"{source.where(())}: the document is {_shown(value)}: expected a mapping that starts like "
+            "`target: <model>`; `specadvise init` writes a file to start from"
+        )
     value = _without_empty_sections(value)
     stated = Stated(value, source, {place: name for place, (name, _) in flags.items()})
     for place, (name, given) in flags.items():
@@ -80,8 +84,10 @@ def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -
         for part in place[:-1]:
             inner = section.setdefault(part, {})
             if not isinstance(inner, dict):
-                raise InputError(f"{stated.where(place[:-1])}: {_dotted(place[:-1])} is {_shown(inner)}: expected a mapping, "
-                                 f"so that {name} can set a field in it")
+                raise InputError(
+                    f"{stated.where(place[:-1])}: {_dotted(place[:-1])} is {_shown(inner)}: expected a mapping, "
+                    f"so that {name} can set a field in it"
+                )
             section = inner
         section[place[-1]] = given
         if place == ("workload", "concurrency"):
@@ -101,7 +107,9 @@ def _without_empty_sections(value: dict[Any, Any], place: KeyPath = ()) -> dict[
         if inner is None and info is not None and isinstance(info.default, BaseModel):
             continue
         if info is not None and isinstance(inner, dict):
-            inner = _without_empty_sections(inner, (*place, key)) if isinstance(info.default, BaseModel) else dict(inner)
+            inner = (
+                _without_empty_sections(inner, (*place, key)) if isinstance(info.default, BaseModel) else dict(inner)
+            )
         kept[key] = inner
     return kept
 
@@ -115,30 +123,53 @@ def _sentence(detail: ErrorDetails, stated: Stated) -> str:
         names = sorted(owner.model_fields) if owner else []
         near = difflib.get_close_matches(str(place[-1]), names, n=1)
         elsewhere = next((f"{_dotted(p)}" for p in _all_fields() if p[-1] == place[-1]), None)
-        hint = (f"did you mean {near[0]!r}?" if near else f"it belongs under {elsewhere}" if elsewhere
-                else f"expected one of {', '.join(names)}")
-        return f"{stated.where(place)}: {_dotted(place[:-1]) or 'the deployment'} has no field {str(place[-1])!r}: {hint}"
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"it belongs under {elsewhere}"
+            if elsewhere
+            else f"expected one of {', '.join(names)}"
+        )
+        return (
+            f"{stated.where(place)}: {_dotted(place[:-1]) or 'the deployment'} has no field {str(place[-1])!r}: {hint}"
+        )
     if kind == "missing":
         if place == ("target",):
-            return (f"{stated.where(())}: no target is named: expected `target: <HF id or folder>` in the file or "
-                    "--target on the command line")
+            return (
+                f"{stated.where(())}: no target is named: expected `target: <HF id or folder>` in the file or "
+                "--target on the command line"
+            )
         return f"{stated.where(place)}: {_dotted(place)} is missing: expected {_expected_at(place) or 'a value'}"
     if kind in ("value_error", "assertion_error"):
         text = str(context.get("error", message)).rstrip(".")
         # A validator's own sentence already names value and expectation; it needs only the place.
         return f"{stated.where(place)}: {_dotted(place) + ': ' if place else ''}{text}"
-    return f"{stated.where(place)}: {_dotted(place)} is {_shown(given)}: expected {_expected(kind, message, context, place)}"
+    expected = _expected(kind, message, context, place)
+    return f"{stated.where(place)}: {_dotted(place)} is {_shown(given)}: expected {expected}"
 
 
-_BOUNDS = {"greater_than": ("gt", "a number above"), "greater_than_equal": ("ge", "a number of at least"),
-           "less_than": ("lt", "a number below"), "less_than_equal": ("le", "a number of at most")}
+_BOUNDS = {
+    "greater_than": ("gt", "a number above"),
+    "greater_than_equal": ("ge", "a number of at least"),
+    "less_than": ("lt", "a number below"),
+    "less_than_equal": ("le", "a number of at most"),
+}
 _KINDS = {
-    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
-    "float_type": "a number", "float_parsing": "a number", "finite_number": "a finite number",
-    "bool_type": "true or false", "bool_parsing": "true or false",
-    "string_type": "text (put it in quotes)", "string_too_short": "text that is not empty",
-    "tuple_type": "a list", "list_type": "a list", "dict_type": "a mapping of name to value",
-    "model_type": "a mapping of fields", "model_attributes_type": "a mapping of fields",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text (put it in quotes)",
+    "string_too_short": "text that is not empty",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping of name to value",
+    "model_type": "a mapping of fields",
+    "model_attributes_type": "a mapping of fields",
 }
 
 
@@ -166,8 +197,12 @@ def _expected_at(place: KeyPath) -> str:
 
 
 def _all_fields() -> list[KeyPath]:
-    return [(section, name) for section in Deployment.model_fields
-            if (model := _model_at((section,))) is not None for name in model.model_fields]
+    return [
+        (section, name)
+        for section in Deployment.model_fields
+        if (model := _model_at((section,))) is not None
+        for name in model.model_fields
+    ]
 
 
 def _model_at(place: KeyPath) -> type[BaseModel] | None:
@@ -213,13 +248,15 @@ def _shown(value: object) -> str:
 
 # --- what a valid file may still get wrong -------------------------------------------------------------------------
 def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
-    """`extra_args` may not carry what the deployment states elsewhere or this tool decides; nothing may carry secrets."""
+    """`extra_args` may not repeat what is stated elsewhere or what this tool decides; nothing may carry secrets."""
     from advisor.emit.options import is_secret, misplaced_option
 
     for name in deployment.engine.env:
         if is_secret(name):
-            raise InputError(f"{stated.where(('engine', 'env', name))}: engine.env.{name} is a secret: it would stand in every "
-                             "file written; set it in the server's environment instead and remove it here")
+            raise InputError(
+                f"{stated.where(('engine', 'env', name))}: engine.env.{name} is a secret: it would stand in every "
+                "file written; set it in the server's environment instead and remove it here"
+            )
     for name in deployment.engine.extra_args:
         problem = misplaced_option(name)
         if problem is not None:
@@ -232,6 +269,7 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
 
     A model's id stays an id unless a folder of that name is there; prompts, evidence and dumps are always files.
     """
+
     def file(name: str) -> str:
         return os.path.abspath(base / Path(name).expanduser())
 
@@ -239,13 +277,17 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
     server = sources.server
     if server is not None and "://" not in server and (base / Path(server).expanduser()).exists():
         server = file(server)
-    return deployment.model_copy(update={
-        "target": _absolute(deployment.target, base),
-        "candidates": tuple(c.model_copy(update={"draft": _absolute(c.draft, base)}) if c.draft else c
-                            for c in deployment.candidates),
-        "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
-        "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
-    })
+    return deployment.model_copy(
+        update={
+            "target": _absolute(deployment.target, base),
+            "candidates": tuple(
+                c.model_copy(update={"draft": _absolute(c.draft, base)}) if c.draft else c
+                for c in deployment.candidates
+            ),
+            "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
+            "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
+        }
+    )
 
 
 def _absolute(ref: ModelRef, base: Path) -> ModelRef:

@@ -52,8 +52,11 @@ _EXAMPLES: dict[tuple[str, ...], Any] = {
 
 def template(target: str | None = None) -> str:
     """The file as text: only `target` is live; every other field is commented out, at its default or an example."""
-    lines = _prose("A vLLM deployment for `specadvise advise`. Remove the # in front of a field to state it; what you "
-                   "leave out keeps the default shown, or is assumed and said so (lines marked `example` have none).", "")
+    lines = _prose(
+        "A vLLM deployment for `specadvise advise`. Remove the # in front of a field to state it; what you "
+        "leave out keeps the default shown, or is assumed and said so (lines marked `example` have none).",
+        "",
+    )
     for name, info in Deployment.model_fields.items():
         section = _section(info)
         lines += ["", *_prose(_help(Deployment, name, info, section), "")]
@@ -114,5 +117,10 @@ def _dump(key: str, value: Any) -> str:
 
 
 def _prose(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ",
-                         break_on_hyphens=False)
+    return textwrap.wrap(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=f"{indent}# ",
+        subsequent_indent=f"{indent}# ",
+        break_on_hyphens=False,
+    )

@@ -20,15 +20,19 @@ def load_evidence(path: Path) -> Evidence:
     document = read_json(path, "evidence")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        raise InputError(f"{path}: evidence of schema_version {version!r}: this release of specadvise reads version "
-                         f"{SCHEMA_VERSION}; {_advice(version)}")
+        raise InputError(
+            f"{path}: evidence of schema_version {version!r}: this release of specadvise reads version "
+            f"{SCHEMA_VERSION}; {_advice(version)}"
+        )
     try:
         return Evidence.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise InputError(f"{path}: not evidence as `probe --save` or `trial --save` writes it: {place}: {first['msg']}; "
-                         "collect it again") from None
+        raise InputError(
+            f"{path}: not evidence as `probe --save` or `trial --save` writes it: {place}: {first['msg']}; "
+            "collect it again"
+        ) from None
 
 
 def _advice(version: object) -> str:
@@ -51,7 +55,9 @@ def read_json(path: Path, what: str) -> dict[str, object]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
     if len(data) > MAX_BYTES:
-        raise InputError(f"{path} is larger than {MAX_BYTES // 2**20} MiB: expected a file with {what}; name the right file")
+        raise InputError(
+            f"{path} is larger than {MAX_BYTES // 2**20} MiB: expected a file with {what}; name the right file"
+        )
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except json.JSONDecodeError as error:

@@ -54,16 +54,26 @@ def gather(deployment: Deployment, base: Path, *, offline: bool, token: str | No
     target = _resolve(deployment.target, base, offline)
     evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
-    candidates, proposed = deployment.candidates, ()
+    candidates = deployment.candidates
+    proposed: tuple[str, ...] = ()
     if not candidates:
         candidates, proposed = propose(target, facts, on_cpu=hardware.cpu)
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:
         warn(note)
     notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
-    return Situation(deployment=deployment, target=target, drafts=drafts, candidates=candidates, release=facts,
-                     runner=runner_of(deployment, facts, hardware.cpu), gpu=hardware.gpu, gpu_count=hardware.count,
-                     evidence=tuple(evidence), notes=notes)
+    return Situation(
+        deployment=deployment,
+        target=target,
+        drafts=drafts,
+        candidates=candidates,
+        release=facts,
+        runner=runner_of(deployment, facts, hardware.cpu),
+        gpu=hardware.gpu,
+        gpu_count=hardware.count,
+        evidence=tuple(evidence),
+        notes=notes,
+    )
 
 
 def with_evidence(situation: Situation, more: Sequence[Evidence]) -> Situation:
@@ -133,8 +143,10 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
             note = "no GPU found here and vLLM's CPU build is installed: advice is for the CPU engine"
             warn(note)
             return Hardware(None, 0, True, notes=(note,))
-        raise InputError("no GPU is named and none was found here: name one with --gpu (or hardware.gpu), such as H100, "
-                         "or `cpu` for vLLM's CPU engine")
+        raise InputError(
+            "no GPU is named and none was found here: name one with --gpu (or hardware.gpu), such as H100, "
+            "or `cpu` for vLLM's CPU engine"
+        )
     device = saved.devices[0]
     count = stated.count if stated.count is not None else needed
     note = f"GPU not stated: {device.name}, as found on this machine"
@@ -171,8 +183,9 @@ def _probe_server(deployment: Deployment, token: str | None, warn: Warn) -> tupl
     except ProbeError as error:
         workload = deployment.workload
         if workload.concurrency is None and workload.arrival_rate_rps is None:
-            raise ProbeError(f"{str(error).rstrip('.')}; and nothing else states the load: start the server, or give "
-                             "--concurrency") from error
+            raise ProbeError(
+                f"{str(error).rstrip('.')}; and nothing else states the load: start the server, or give --concurrency"
+            ) from error
         warn(f"server probe: {error}; going on with what the deployment states")
         return ()
     return (evidence("server", server=seen),)
@@ -185,9 +198,10 @@ def _resolve(ref: ModelRef, base: Path, offline: bool) -> ModelShape:
     return resolve_model(ref, base, offline=offline)
 
 
-def _resolve_drafts(candidates: Sequence[Candidate], base: Path, offline: bool, *, stated: bool
-                    ) -> tuple[dict[str, ModelShape], tuple[Candidate, ...], list[str]]:
-    """Shapes by the id the candidate names. One that was only proposed and cannot be resolved is left out, not fatal."""
+def _resolve_drafts(
+    candidates: Sequence[Candidate], base: Path, offline: bool, *, stated: bool
+) -> tuple[dict[str, ModelShape], tuple[Candidate, ...], list[str]]:
+    """Shapes by the id the candidate names. One that was only proposed is left out where it cannot be resolved."""
     shapes: dict[str, ModelShape] = {}
     kept, notes = [], []
     for candidate in candidates:

@@ -71,7 +71,8 @@ def make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}; choose another folder with --out") from error
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}; choose another folder with "
+                         "--out") from error
 
 
 def write_together(files: Mapping[Path, str]) -> None:

@@ -25,7 +25,7 @@ def command_line(arguments: list[str] | None = None) -> str:
     kept: list[str] = []
     hide_next = False
     for argument in sys.argv[1:] if arguments is None else arguments:
-        flag, equals, value = argument.partition("=")
+        flag, equals, _ = argument.partition("=")
         if hide_next:
             kept.append("***")
         elif flag.startswith("-") and _SECRET.search(flag) and equals:

@@ -33,16 +33,27 @@ def deployment_schema() -> dict[str, Any]:
     for name, forms in _SHORT_FORMS.items():
         definitions[name] = {"anyOf": [*forms, definitions[name]]}
     for name in _SECTIONS:
-        definitions[name] = {"anyOf": [definitions[name], {"type": "null", "description": "Every field at its default."}]}
+        definitions[name] = {
+            "anyOf": [definitions[name], {"type": "null", "description": "Every field at its default."}]
+        }
     full = definitions["Candidate"]["anyOf"][-1]["properties"]
-    full["k"] = {**full["k"], "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+\s*(-\s*\d+)?$"},
-                                        {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1}]}
+    full["k"] = {
+        **full["k"],
+        "anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "string", "pattern": r"^\d+\s*(-\s*\d+)?$"},
+            {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
+        ],
+    }
     for key in ("type", "items"):
         full["k"].pop(key, None)
     workload = definitions["Workload"]["anyOf"][0]["properties"]
     shares = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}, "minProperties": 1}
-    workload["tasks"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}, shares],
-                         "description": workload["tasks"]["description"], "title": "Tasks"}
+    workload["tasks"] = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}, shares],
+        "description": workload["tasks"]["description"],
+        "title": "Tasks",
+    }
     return {"$schema": DIALECT, **schema}
 
 
@@ -68,7 +79,9 @@ def main(arguments: list[str]) -> int:
     """Writes both files, or with --check says which are out of date (exit 1)."""
     from advisor.cli.output import say, write_whole
 
-    stale = [name for name in SCHEMAS if not (DOCS / name).exists() or (DOCS / name).read_text("utf-8") != text_of(name)]
+    stale = [
+        name for name in SCHEMAS if not (DOCS / name).exists() or (DOCS / name).read_text("utf-8") != text_of(name)
+    ]
     if "--check" in arguments:
         for name in stale:
             say(f"docs/{name} is out of date: run python -m advisor.cli.schema")

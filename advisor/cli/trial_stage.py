@@ -18,8 +18,9 @@ CHECKPOINT = "trial-checkpoint.json"
 """In the --out folder: what an interrupted trial had measured, for --resume."""
 
 
-def run_stage(situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool,
-              warn: Callable[[str], None]) -> tuple[Evidence | None, bool]:
+def run_stage(
+    situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool, warn: Callable[[str], None]
+) -> tuple[Evidence | None, bool]:
     """Evidence of the trial, and whether the engine ran far enough to measure anything.
 
     An engine that cannot be run at all is said in one warning. InputError where the prompts or a checkpoint to resume
@@ -38,14 +39,26 @@ def run_stage(situation: Situation, base: Path, folder: Path, *, resume: bool, q
     ordered, running = _most_promising_first(situation)
     if not ordered:
         warn("no candidate to try: nothing is measured beyond the baseline")
-    plan = build_plan(stated, ordered, prompts, on_cpu=situation.runner == "cpu", user_load=running,
-                      prompts_source=path.name if path is not None else "built-in", runner=situation.runner,
-                      locate=lambda ref: model_path(ref, base))
+    plan = build_plan(
+        stated,
+        ordered,
+        prompts,
+        on_cpu=situation.runner == "cpu",
+        user_load=running,
+        prompts_source=path.name if path is not None else "built-in",
+        runner=situation.runner,
+        locate=lambda ref: model_path(ref, base),
+    )
     checkpoint, progress = folder / CHECKPOINT, StderrProgress(quiet)
     try:
-        found = run_trial(plan, choose=lambda trial: finalist(situation, trial),
-                          stop=PairedStop(stated.objective.worthwhile_gain), progress=progress, checkpoint=checkpoint,
-                          resume=resume)
+        found = run_trial(
+            plan,
+            choose=lambda trial: finalist(situation, trial),
+            stop=PairedStop(stated.objective.worthwhile_gain),
+            progress=progress,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
     except ProbeError as error:
         warn(f"trial: {error}; going on without it")
         return None, False

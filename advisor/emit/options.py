@@ -38,21 +38,27 @@ def normalise(name: str) -> str:
 def is_secret(name: str) -> bool:
     """Whether an option or environment variable of this name carries a token, key or password."""
     words = set(re.split(r"[-_.]", name.lower()))
-    return bool(words & {"token", "secret", "password", "passwd", "credential", "credentials"}) or "api-key" in name.replace(
-        "_", "-").lower()
+    return (
+        bool(words & {"token", "secret", "password", "passwd", "credential", "credentials"})
+        or "api-key" in name.replace("_", "-").lower()
+    )
 
 
 def misplaced_option(name: str) -> str | None:
     """Why `name` may not stand in `extra_args`: a sentence with what to do instead, or None where it may."""
     option = normalise(name)
     head = option.partition(".")[0]
-    if head in ("speculative-config", "sc") or head.startswith(("spec-", "speculative-", "num-speculative-", "ngram-prompt-")):
-        return ("speculation is what specadvise decides: remove it here and list what to consider under `candidates` "
-                "(method, draft, k)")
+    if head in ("speculative-config", "sc") or head.startswith(
+        ("spec-", "speculative-", "num-speculative-", "ngram-prompt-")
+    ):
+        return (
+            "speculation is what specadvise decides: remove it here and list what to consider under `candidates` "
+            "(method, draft, k)"
+        )
     if head in _TARGET:
         return "the model is stated under `target` (id, revision): remove it here"
     if is_secret(head):
-        return "a secret: it would stand in every file written; set it in the server's environment instead and remove it here"
+        return "a secret: it would stand in every file written; set it in the server's environment and remove it here"
     if head == "config":
         return "a config file cannot name another one: write its options out here"
     field = _SHORT.get(head) or _ENGINE_FIELDS.get(head)

@@ -7,6 +7,7 @@ from wherever it is started. Rules cited as "vLLM 0.32" were read in that releas
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -29,8 +30,9 @@ RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 CPU_KV_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 NESTED_SINCE = (0, 18, 0)
 """Older releases get nested values as a JSON string, which every release reads; the mapping form is newer."""
-ONLY_ON = frozenset({"headless", "grpc", "disable-log-stats", "aggregate-engine-logging",
-                     "data-parallel-multi-port-external-lb"})
+ONLY_ON = frozenset(
+    {"headless", "grpc", "disable-log-stats", "aggregate-engine-logging", "data-parallel-multi-port-external-lb"}
+)
 """Switches of `vllm serve` without a negative form (0.32)."""
 GRAPH_OPTION_SINCE = (0, 12, 0)
 """Releases before it spell the CUDA-graph ceiling otherwise: there none is written."""
@@ -114,17 +116,25 @@ class _Config:
         if self.on and self.extra.get("enable-lora") is True and seqs is not None:
             needed = seqs * (self._k_max() + 1)
             if needed > (tokens or self._limits().max_num_batched_tokens):
-                self.notes.append(f"max-num-batched-tokens is {needed}: with LoRA this engine refuses to speculate under "
-                                  f"max-num-seqs x (k + 1) tokens")
-                return [Entry("max-num-batched-tokens", needed, (
-                    f"LoRA with speculation needs max-num-seqs x (k + 1) = {needed} tokens a step.",))]
+                self.notes.append(
+                    f"max-num-batched-tokens is {needed}: with LoRA this engine refuses to speculate under "
+                    f"max-num-seqs x (k + 1) tokens"
+                )
+                return [
+                    Entry(
+                        "max-num-batched-tokens",
+                        needed,
+                        (f"LoRA with speculation needs max-num-seqs x (k + 1) = {needed} tokens a step.",),
+                    )
+                ]
         return [] if tokens is None else [Entry("max-num-batched-tokens", tokens)]
 
     def _limits(self) -> Limits:
         """What the server takes for sizes nobody states; the smaller figures where the card is unknown."""
         gpu, workers = self.situation.gpu, self.engine.tensor_parallel_size * self.engine.pipeline_parallel_size
-        return self.release.default_limits(gpu.memory_gib if gpu else None, gpu.name if gpu else "", cpu=self.cpu,
-                                           workers=workers)
+        return self.release.default_limits(
+            gpu.memory_gib if gpu else None, gpu.name if gpu else "", cpu=self.cpu, workers=workers
+        )
 
     def _extra_args(self) -> dict[str, Any]:
         """The user's further options, one spelling each, without those that this decision makes the engine refuse."""
@@ -183,11 +193,15 @@ class _Config:
     def _speculation(self) -> Entry:
         keys, candidate, comments = self._key_allowed, self._candidate(), [self._speculation_comment()]
         if "speculative-config" not in self.release.serve_options:
-            raise InputError(f"vLLM {self.release.version} has no speculative-config: expected 0.8 or newer; state a newer "
-                             "engine.vllm_version")
+            raise InputError(
+                f"vLLM {self.release.version} has no speculative-config: expected 0.8 or newer; state a newer "
+                "engine.vllm_version"
+            )
         if self.method.name not in self.release.methods:
-            raise InputError(f"vLLM {self.release.version} does not accept the method {self.method.name}: expected one of "
-                             f"{', '.join(sorted(self.release.methods))}; choose another candidate or release")
+            raise InputError(
+                f"vLLM {self.release.version} does not accept the method {self.method.name}: expected one of "
+                f"{', '.join(sorted(self.release.methods))}; choose another candidate or release"
+            )
         config: dict[str, Any] = {"method": self.method.name}
         if self.decision.draft is not None:
             config["model"] = self.decision.draft
@@ -204,8 +218,10 @@ class _Config:
                 config[SCHEDULE_KEY] = [OneLine(band) for band in _checked(self.decision.schedule)]
                 comments.append("Schedule: [from, to, k] by requests running in the step; k = 0 drafts nothing.")
             else:
-                self.notes.append(f"no schedule is written: vLLM {self.release.version} does not honour one for "
-                                  f"{self.method.name} here")
+                self.notes.append(
+                    f"no schedule is written: vLLM {self.release.version} does not honour one for "
+                    f"{self.method.name} here"
+                )
         return Entry("speculative-config", self._nested(config), tuple(comments))
 
     def _key_allowed(self, config: dict[str, Any], key: str, value: Any) -> None:
@@ -227,15 +243,20 @@ class _Config:
 
     def _schedule_honoured(self) -> bool:
         runner = "v1" if self.cpu else self.runner
-        return (SCHEDULE_KEY in self.release.speculative_keys and runner in self.method.dynamic_schedule
-                and self.engine.data_parallel_size == 1)
+        return (
+            SCHEDULE_KEY in self.release.speculative_keys
+            and runner in self.method.dynamic_schedule
+            and self.engine.data_parallel_size == 1
+        )
 
     def _speculation_comment(self) -> str:
         decision = self.decision
         text = f"{self.method.title[0].upper()}{self.method.title[1:]}, k = {decision.k}"
         if decision.break_even_acceptance_length is not None:
-            text += (f"; it pays above {decision.break_even_acceptance_length:.2f} tokens a step at "
-                     f"{decision.running} running")
+            text += (
+                f"; it pays above {decision.break_even_acceptance_length:.2f} tokens a step at "
+                f"{decision.running} running"
+            )
         if decision.crossover_load is not None:
             text += f", and no longer from {decision.crossover_load} running on"
         return text + "."
@@ -244,11 +265,18 @@ class _Config:
         """A higher graph ceiling where the usual load's decode batch, in tokens, passes the default one."""
         given = {"max-cudagraph-capture-size", "cudagraph-capture-sizes", "compilation-config", "cuda-graph-sizes"}
         heads = {key.partition(".")[0] for key in self.extra}
-        if (not self.on or self.cpu or self.engine.enforce_eager or heads & given
-                or version_tuple(self.release.rules) < GRAPH_OPTION_SINCE):
+        if (
+            not self.on
+            or self.cpu
+            or self.engine.enforce_eager
+            or heads & given
+            or version_tuple(self.release.rules) < GRAPH_OPTION_SINCE
+        ):
             return []
         load = max(float(self.decision.running), self.situation.deployment.workload.concurrency_p95 or 0.0)
-        k = next((b[2] for b in self.decision.schedule or () if b[0] <= self.decision.running <= b[1]), self.decision.k or 0)
+        k = next(
+            (b[2] for b in self.decision.schedule or () if b[0] <= self.decision.running <= b[1]), self.decision.k or 0
+        )
         limits, gpu = self._limits(), self.situation.gpu
         seqs = self.engine.max_num_seqs or limits.max_num_seqs
         budget = self.engine.max_num_batched_tokens or limits.max_num_batched_tokens
@@ -261,17 +289,26 @@ class _Config:
         size = min(math.ceil(wanted / step) * step, budget // step * step)
         if size <= ceiling:
             return []
-        return [Entry("max-cudagraph-capture-size", size, (
-            f"A decode step of N requests is N x (k + 1) tokens: the default graphs end at {ceiling} tokens, "
-            f"{ceiling // (k + 1)} requests at k = {k}; wider steps would run without graphs.",))]
+        return [
+            Entry(
+                "max-cudagraph-capture-size",
+                size,
+                (
+                    f"A decode step of N requests is N x (k + 1) tokens: the default graphs end at {ceiling} tokens, "
+                    f"{ceiling // (k + 1)} requests at k = {k}; wider steps would run without graphs.",
+                ),
+            )
+        ]
 
     # --- what cannot live in the file ---------------------------------------------------------------------------
     def _environment(self) -> None:
         runner, chosen = self.runner, self.engine.runner
         if runner != "cpu" and (chosen != "auto" or runner != self.release.default_runner):
             if chosen not in ("auto", runner):
-                self.notes.append(f"the {runner.upper()} runner is used: {chosen.upper()} does not support {self.method.name}, "
-                                  "and forcing it would be refused")
+                self.notes.append(
+                    f"the {runner.upper()} runner is used: {chosen.upper()} does not support {self.method.name}, "
+                    "and forcing it would be refused"
+                )
             self.env[RUNNER_VARIABLE] = "1" if runner == "v2" else "0"
         space = self.situation.deployment.hardware.memory_gib
         if self.cpu and space is not None and CPU_KV_VARIABLE not in self.env:
@@ -279,9 +316,13 @@ class _Config:
 
     def _header(self) -> list[str]:
         decision = self.decision
-        known = "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
-        lines = [f"Written by specadvise {__version__} for vLLM {self.release.version}{known}.",
-                 "Start it with: vllm serve --config vllm.yaml"]
+        known = (
+            "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
+        )
+        lines = [
+            f"Written by specadvise {__version__} for vLLM {self.release.version}{known}.",
+            "Start it with: vllm serve --config vllm.yaml",
+        ]
         if self.cpu:
             # Its command asks for the version of a package called vllm and stops without one (0.32).
             lines.append("With the package vllm-cpu: python -m vllm.entrypoints.openai.api_server --config vllm.yaml")
@@ -299,7 +340,11 @@ class _Config:
         if self.reasons:
             lines += ["Why:", *(f"- {reason}" for reason in self.reasons)]
         if self.env:
-            lines += ["", "These belong in the environment, not in this file:", *(f"- {k}={v}" for k, v in self.env.items())]
+            lines += [
+                "",
+                "These belong in the environment, not in this file:",
+                *(f"- {k}={v}" for k, v in self.env.items()),
+            ]
         if self.notes:
             lines += ["", "Notes:", *(f"- {note}" for note in self.notes)]
         return lines
@@ -318,6 +363,6 @@ def _checked(schedule: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, i
     bands = sorted(schedule)
     if bands[0][0] != 1 or any(start > end or k < 0 for start, end, k in bands):
         raise ValueError(f"schedule {bands} must start at 1, with start <= end and k >= 0 in each band")
-    if any(after[0] <= before[1] for before, after in zip(bands, bands[1:], strict=False)):
+    if any(after[0] <= before[1] for before, after in itertools.pairwise(bands)):
         raise ValueError(f"schedule {bands} has bands that overlap")
     return bands

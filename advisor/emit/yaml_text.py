@@ -14,8 +14,25 @@ from typing import Any
 import yaml
 
 WIDTH = 100
-_ASCII = str.maketrans({"×": "x", "–": "-", "—": "-", "−": "-", "≥": ">=", "≤": "<=", "≈": "~", "…": "...", "’": "'",
-                        "‘": "'", "“": '"', "”": '"', "→": "->", "·": "-", "\u00a0": " "})
+_ASCII = str.maketrans(
+    {
+        "×": "x",
+        "–": "-",
+        "—": "-",
+        "−": "-",
+        "≥": ">=",
+        "≤": "<=",
+        "≈": "~",
+        "…": "...",
+        "’": "'",
+        "‘": "'",
+        "“": '"',
+        "”": '"',
+        "→": "->",
+        "·": "-",
+        "\u00a0": " ",
+    }
+)
 
 
 class OneLine(list[Any]):
@@ -32,7 +49,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_Dumper.add_representer(OneLine, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True))
+_Dumper.add_representer(
+    OneLine, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +70,14 @@ def write(header: Iterable[str], entries: Iterable[Entry]) -> str:
         if entry.comments:
             lines.append("")
             lines += [line for text in entry.comments for line in comment(text)]
-        dumped = yaml.dump({entry.key: entry.value}, Dumper=_Dumper, sort_keys=False, default_flow_style=False,
-                           allow_unicode=False, width=10_000)
+        dumped = yaml.dump(
+            {entry.key: entry.value},
+            Dumper=_Dumper,
+            sort_keys=False,
+            default_flow_style=False,
+            allow_unicode=False,
+            width=10_000,
+        )
         lines.append(dumped.rstrip("\n"))
     return "\n".join(lines) + "\n"
 
@@ -67,5 +92,11 @@ def comment(paragraph: str) -> list[str]:
         return ["#"]
     lead = "# " + " " * indent
     # Long words (paths, ids) stay whole: a reader copies them.
-    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=lead + bullet, break_long_words=False,
-                         break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=lead + bullet,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -13,19 +13,45 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.cli.advise_flags import Duration, candidates_of
+from advisor.cli.advise_flags import candidates_of, seconds_of
 from advisor.record import Record
 from profiles.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMON = ["--target", "meta-llama/Llama-3.1-8B-Instruct", "--draft", "meta-llama/Llama-3.2-1B-Instruct", "--gpu", "RTX PRO 6000",
-          "--gpus", "1", "--concurrency", "1", "--prompt-len", "300", "--output-len", "384", "--task", "json", "--temperature",
-          "0", "--vllm-version", "0.32", "--offline"]
+COMMON = [
+    "--target",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "--draft",
+    "meta-llama/Llama-3.2-1B-Instruct",
+    "--gpu",
+    "RTX PRO 6000",
+    "--gpus",
+    "1",
+    "--concurrency",
+    "1",
+    "--prompt-len",
+    "300",
+    "--output-len",
+    "384",
+    "--task",
+    "json",
+    "--temperature",
+    "0",
+    "--vllm-version",
+    "0.32",
+    "--offline",
+]
 
 
 def specadvise(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "advisor.cli.main", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **environment})
+    return subprocess.run(
+        [sys.executable, "-m", "advisor.cli.main", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **environment},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +75,22 @@ def test_flags_alone_give_advice_and_three_files(advised: tuple[Path, subprocess
     assert "Wrote out/vllm.yaml" in ran.stderr
 
 
-def test_report_of_the_record_prints_what_the_run_printed(advised: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_report_of_the_record_prints_what_the_run_printed(
+    advised: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
     folder, ran = advised
     assert specadvise("report", "out/record.json", cwd=folder).stdout == ran.stdout
 
 
-def test_a_file_and_the_same_flags_give_the_same_advice(advised: tuple[Path, subprocess.CompletedProcess[str]],
-                                                        tmp_path: Path) -> None:
+def test_a_file_and_the_same_flags_give_the_same_advice(
+    advised: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     (tmp_path / "d.yaml").write_text(
-        "target: meta-llama/Llama-3.1-8B-Instruct\ncandidates: [{method: draft_model, draft: meta-llama/Llama-3.2-1B-Instruct}]\n"
-        "engine: {vllm_version: '0.32'}\nhardware: {gpu: RTX PRO 6000, count: 1}\nworkload: {concurrency: 1, prompt_tokens: 300, "
-        "output_tokens: 384, tasks: json, sampling: {temperature: 0}}\n")
+        "target: meta-llama/Llama-3.1-8B-Instruct\n"
+        "candidates: [{method: draft_model, draft: meta-llama/Llama-3.2-1B-Instruct}]\n"
+        "engine: {vllm_version: '0.32'}\nhardware: {gpu: RTX PRO 6000, count: 1}\n"
+        "workload: {concurrency: 1, prompt_tokens: 300, output_tokens: 384, tasks: json, sampling: {temperature: 0}}\n"
+    )
     ran = specadvise("advise", "d.yaml", "--offline", "--out", "out", "-q", "--format", "json", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
@@ -70,9 +101,27 @@ def test_a_file_and_the_same_flags_give_the_same_advice(advised: tuple[Path, sub
 
 
 def test_a_flag_overrides_the_file(tmp_path: Path) -> None:
-    (tmp_path / "d.yaml").write_text("target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\nworkload: {concurrency: 1}\n")
-    ran = specadvise("advise", "d.yaml", "--concurrency", "32", "--method", "ngram", "--k", "2,4", "--offline", "--out", "out",
-                     "--format", "json", "--vllm-version", "0.32", cwd=tmp_path)
+    (tmp_path / "d.yaml").write_text(
+        "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\nworkload: {concurrency: 1}\n"
+    )
+    ran = specadvise(
+        "advise",
+        "d.yaml",
+        "--concurrency",
+        "32",
+        "--method",
+        "ngram",
+        "--k",
+        "2,4",
+        "--offline",
+        "--out",
+        "out",
+        "--format",
+        "json",
+        "--vllm-version",
+        "0.32",
+        cwd=tmp_path,
+    )
     stated = json.loads(ran.stdout)["deployment"]
     assert stated["workload"]["concurrency"] == 32
     assert [(c["method"], c["k"]) for c in stated["candidates"]] == [("ngram", [2, 4])]
@@ -80,8 +129,23 @@ def test_a_flag_overrides_the_file(tmp_path: Path) -> None:
 
 def test_abstention_is_exit_3_and_still_writes_the_deployment_without_speculation(tmp_path: Path) -> None:
     # A candidate about which nothing is known but its name: the interval is wide on both sides.
-    ran = specadvise("advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--method", "ngram", "--gpu", "H100", "--concurrency", "8",
-                     "--vllm-version", "0.32", "--offline", "--out", "out", cwd=tmp_path)
+    ran = specadvise(
+        "advise",
+        "--target",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--method",
+        "ngram",
+        "--gpu",
+        "H100",
+        "--concurrency",
+        "8",
+        "--vllm-version",
+        "0.32",
+        "--offline",
+        "--out",
+        "out",
+        cwd=tmp_path,
+    )
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["decision"]["enable"] is None
     assert ran.returncode == 3
@@ -91,8 +155,23 @@ def test_abstention_is_exit_3_and_still_writes_the_deployment_without_speculatio
 
 
 def test_without_candidates_the_catalog_proposes_some(tmp_path: Path) -> None:
-    ran = specadvise("advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--concurrency", "2", "--offline",
-                     "--vllm-version", "0.32", "--format", "json", "--out", "out", cwd=tmp_path)
+    ran = specadvise(
+        "advise",
+        "--target",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--gpu",
+        "H100",
+        "--concurrency",
+        "2",
+        "--offline",
+        "--vllm-version",
+        "0.32",
+        "--format",
+        "json",
+        "--out",
+        "out",
+        cwd=tmp_path,
+    )
     assert ran.returncode in (0, 3), ran.stderr
     assert len({c["label"] for c in json.loads(ran.stdout)["candidates"]}) > 2
 
@@ -113,25 +192,36 @@ def _deployment(tmp_path: Path, text: str) -> str:
 GOOD = "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
 
 
-@pytest.mark.parametrize(("text", "arguments", "sentence"), [
-    (GOOD + "engine:\n  max_modl_len: 4\n", [], r"d\.yaml:4: engine has no field 'max_modl_len': did you mean 'max_model_len'\?"),
-    ("target: [\n", [], r"d\.yaml:2: not valid YAML"),
-    ("target: no-such/model\nhardware: {gpu: H100}\n", [], r"no-such/model"),
-    ("target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: RTX PRO 600}\n", [], r"RTX PRO 6000"),
-    (GOOD, ["--gpu", "Hopper 9000"], r"Hopper 9000"),
-    (GOOD, ["--concurrency", "1", "--rate", "2"], r"both --concurrency and --rate"),
-    (GOOD + "workload: {concurrency: 1, arrival_rate_rps: 2}\n", [], r"d\.yaml:3: workload: both concurrency and arrival_rate_rps"),
-    (GOOD, ["--concurrency", "0"], r"--concurrency: workload\.concurrency is 0\.0: expected a number above 0"),
-    (GOOD, ["--task", "poetry"], r"--task: workload\.tasks: unknown task 'poetry'"),
-    (GOOD, ["--vllm-version", "newest please"], r"newest please"),
-    (GOOD, ["--method", "telepathy"], r"--method: unknown method 'telepathy'"),
-    (GOOD, ["--method", "eagle3"], r"--method eagle3 needs a draft: name it with --draft"),
-    (GOOD, ["--evidence", "none.json"], r"none\.json does not exist"),
-    (GOOD, ["--trial", "--prompts", "none.jsonl"], r"none\.jsonl"),
-    (GOOD, ["--budget", "soon"], r"'soon' is not a duration: expected one like 90s, 10m or 1h"),
-    (GOOD, ["--emit", "kubernetes"], r"No such option"),
-    (GOOD, ["--k", "0"], r"k must hold numbers between 1 and 64"),
-])
+@pytest.mark.parametrize(
+    ("text", "arguments", "sentence"),
+    [
+        (
+            GOOD + "engine:\n  max_modl_len: 4\n",
+            [],
+            r"d\.yaml:4: engine has no field 'max_modl_len': did you mean 'max_model_len'\?",
+        ),
+        ("target: [\n", [], r"d\.yaml:2: not valid YAML"),
+        ("target: no-such/model\nhardware: {gpu: H100}\n", [], r"no-such/model"),
+        ("target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: RTX PRO 600}\n", [], r"RTX PRO 6000"),
+        (GOOD, ["--gpu", "Hopper 9000"], r"Hopper 9000"),
+        (GOOD, ["--concurrency", "1", "--rate", "2"], r"both --concurrency and --rate"),
+        (
+            GOOD + "workload: {concurrency: 1, arrival_rate_rps: 2}\n",
+            [],
+            r"d\.yaml:3: workload: both concurrency and arrival_rate_rps",
+        ),
+        (GOOD, ["--concurrency", "0"], r"--concurrency: workload\.concurrency is 0\.0: expected a number above 0"),
+        (GOOD, ["--task", "poetry"], r"--task: workload\.tasks: unknown task 'poetry'"),
+        (GOOD, ["--vllm-version", "newest please"], r"newest please"),
+        (GOOD, ["--method", "telepathy"], r"--method: unknown method 'telepathy'"),
+        (GOOD, ["--method", "eagle3"], r"--method eagle3 needs a draft: name it with --draft"),
+        (GOOD, ["--evidence", "none.json"], r"none\.json does not exist"),
+        (GOOD, ["--trial", "--prompts", "none.jsonl"], r"none\.jsonl"),
+        (GOOD, ["--budget", "soon"], r"--budget is 'soon': expected a duration like 90s, 10m or 1h"),
+        (GOOD, ["--emit", "kubernetes"], r"No such option"),
+        (GOOD, ["--k", "0"], r"k must hold numbers between 1 and 64"),
+    ],
+)
 def test_wrong_input_is_exit_2_and_one_sentence(tmp_path: Path, text: str, arguments: list[str], sentence: str) -> None:
     if "--k" in arguments:
         arguments = [*arguments, "--method", "ngram"]
@@ -144,8 +234,11 @@ def test_wrong_input_is_exit_2_and_one_sentence(tmp_path: Path, text: str, argum
 
 
 def test_missing_file_folder_and_nothing_at_all_are_exit_2(tmp_path: Path) -> None:
-    for arguments, sentence in ((["none.yaml"], "none.yaml does not exist"), ([str(tmp_path)], "is a folder: expected a YAML file"),
-                                ([], "no deployment is given: name a file")):
+    for arguments, sentence in (
+        (["none.yaml"], "none.yaml does not exist"),
+        ([str(tmp_path)], "is a folder: expected a YAML file"),
+        ([], "no deployment is given: name a file"),
+    ):
         ran = specadvise("advise", *arguments, cwd=tmp_path)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert sentence in ran.stderr
@@ -160,8 +253,16 @@ def test_out_that_cannot_be_written_is_exit_2_before_anything_runs(tmp_path: Pat
     assert "--out" in ran.stderr
 
 
-@pytest.mark.parametrize(("version", "advice"), [(0, "collect it again"), (99, "update specadvise"), ("1", "collect it again"),
-                                                 (None, "collect it again"), (True, "collect it again")])
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (0, "collect it again"),
+        (99, "update specadvise"),
+        ("1", "collect it again"),
+        (None, "collect it again"),
+        (True, "collect it again"),
+    ],
+)
 def test_evidence_of_another_version_is_refused(tmp_path: Path, version: Any, advice: str) -> None:
     (tmp_path / "e.json").write_text(json.dumps({"schema_version": version, "kind": "gpu"}))
     ran = specadvise("advise", _deployment(tmp_path, GOOD), "--offline", "--evidence", "e.json", cwd=tmp_path)
@@ -189,7 +290,9 @@ def test_only_debug_shows_a_traceback(tmp_path: Path) -> None:
 
 # --- probes that fail ------------------------------------------------------------------------------------------------
 def test_a_server_that_is_down_is_a_warning_where_the_load_is_stated(tmp_path: Path) -> None:
-    name = _deployment(tmp_path, GOOD + "workload: {concurrency: 4}\nsources: {server: 'http://127.0.0.1:9', server_window_s: 1}\n")
+    name = _deployment(
+        tmp_path, GOOD + "workload: {concurrency: 4}\nsources: {server: 'http://127.0.0.1:9', server_window_s: 1}\n"
+    )
     ran = specadvise("advise", name, "--method", "ngram", "--vllm-version", "0.32", "--offline", cwd=tmp_path)
     assert ran.returncode in (0, 3), ran.stderr
     assert len([line for line in ran.stderr.splitlines() if line.startswith("specadvise: server probe:")]) == 1
@@ -203,16 +306,23 @@ def test_a_server_that_is_down_is_exit_4_where_nothing_else_states_the_load(tmp_
 
 
 # --- flags -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("45", 45), ("1.5m", 90)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("45", 45), ("1.5m", 90)]
+)
 def test_durations(text: str, seconds: float) -> None:
-    assert Duration().convert(text, None, None) == seconds
+    assert seconds_of(text) == seconds
 
 
 def test_drafts_go_to_the_method_that_needs_them() -> None:
     head = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
-    assert candidates_of(["ngram"], ["org/small"], None) == [{"method": "draft_model", "draft": "org/small"}, {"method": "ngram"}]
+    assert candidates_of(["ngram"], ["org/small"], None) == [
+        {"method": "draft_model", "draft": "org/small"},
+        {"method": "ngram"},
+    ]
     assert candidates_of(["eagle"], ["org/a", "org/b"], "1-3") == [
-        {"method": "eagle", "draft": "org/a", "k": "1-3"}, {"method": "eagle", "draft": "org/b", "k": "1-3"}]
+        {"method": "eagle", "draft": "org/a", "k": "1-3"},
+        {"method": "eagle", "draft": "org/b", "k": "1-3"},
+    ]
     assert candidates_of([], [head], None)[0]["method"] == "eagle3"
     with pytest.raises(InputError, match="could go to each of draft_model, eagle3"):
         candidates_of(["draft_model", "eagle3"], ["org/a"], None)

@@ -37,7 +37,9 @@ def test_a_file_that_cannot_be_placed_puts_the_old_ones_back(tmp_path: Path) -> 
     assert (tmp_path / "a").read_text() == "old"
 
 
-def test_a_disk_that_fills_up_while_writing_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_while_writing_leaves_the_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a").write_text("old")
 
     def full(fd: int) -> None:
@@ -58,5 +60,7 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 
 def test_the_command_of_evidence_carries_no_secret() -> None:
-    line = command_line(["advise", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"])
+    line = command_line(
+        ["advise", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"]
+    )
     assert line == "specadvise advise --server 'http://***@host:8000/metrics' --token '***' '--api-key=***'"

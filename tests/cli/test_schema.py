@@ -27,15 +27,25 @@ def test_schemas_are_valid_schemas() -> None:
 
 
 ACCEPTED = [
-    "target: m", "target: {id: m, revision: r}", "target: m\nengine:\nworkload:\n  sampling:\n",
+    "target: m",
+    "target: {id: m, revision: r}",
+    "target: m\nengine:\nworkload:\n  sampling:\n",
     "target: m\ncandidates: [ngram, {method: draft_model, draft: d, k: 3}, {method: eagle, draft: {id: h}, k: 1-4}]",
     "target: m\nworkload: {prompt_tokens: 30, output_tokens: {mean: 5, p95: 9}, tasks: code}",
-    "target: m\nworkload: {tasks: [code, sql]}", "target: m\nworkload: {tasks: {code: 1, json: 2}}",
+    "target: m\nworkload: {tasks: [code, sql]}",
+    "target: m\nworkload: {tasks: {code: 1, json: 2}}",
 ]
 REFUSED = [
-    "target: ''", "{}", "target: m\nengin: {}", "target: m\nengine: {max_model_len: 0}", "target: m\nengine: {runner: v3}",
-    "target: m\ncandidates: [{method: ngram, k: 0}]", "target: m\ncandidates: [{method: ngram, k: many}]",
-    "target: m\nworkload: {prompt_tokens: 0}", "target: m\nobjective: {goal: speed}", "target: m\nhardware: {count: -1}",
+    "target: ''",
+    "{}",
+    "target: m\nengin: {}",
+    "target: m\nengine: {max_model_len: 0}",
+    "target: m\nengine: {runner: v3}",
+    "target: m\ncandidates: [{method: ngram, k: 0}]",
+    "target: m\ncandidates: [{method: ngram, k: many}]",
+    "target: m\nworkload: {prompt_tokens: 0}",
+    "target: m\nobjective: {goal: speed}",
+    "target: m\nhardware: {count: -1}",
 ]
 
 

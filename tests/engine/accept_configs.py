@@ -1,6 +1,6 @@
 """Run by the engine's Python: feeds serve configs to vLLM's own parser and configuration stage, reports as JSON.
 
-    python accept_configs.py REPORT.json CONFIG.yaml...
+python accept_configs.py REPORT.json CONFIG.yaml...
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ def judge(path: str) -> dict[str, Any]:
 
     parser = FlexibleArgumentParser()
     command = ServeSubcommand()
-    command.subparser_init(parser.add_subparsers(required=False, dest="subparser")).set_defaults(dispatch_function=command.cmd)
+    command.subparser_init(parser.add_subparsers(required=False, dest="subparser")).set_defaults(
+        dispatch_function=command.cmd
+    )
     report: dict[str, Any] = {}
     try:
         arguments = parser.parse_args(["serve", "--config", path])
         validate_parsed_serve_args(arguments)
         report["parsed"] = True
-        config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
+        config = AsyncEngineArgs.from_cli_args(arguments).create_engine_config(
+            usage_context=UsageContext.OPENAI_API_SERVER
+        )
     except SystemExit as stop:
         return {**report, "error": f"the parser exits with {stop.code}"}
     except Exception as error:
@@ -38,8 +42,11 @@ def judge(path: str) -> dict[str, Any]:
     report["max_model_len"] = config.model_config.max_model_len
     report["tensor_parallel_size"] = config.parallel_config.tensor_parallel_size
     if speculation is not None:
-        report["speculation"] = {"method": speculation.method, "k": speculation.num_speculative_tokens,
-                                 "schedule": speculation.num_speculative_tokens_per_batch_size}
+        report["speculation"] = {
+            "method": speculation.method,
+            "k": speculation.num_speculative_tokens,
+            "schedule": speculation.num_speculative_tokens_per_batch_size,
+        }
     return report
 
 

@@ -28,10 +28,21 @@ pytestmark = pytest.mark.engine
 
 RELEASE = "0.32.0"
 SCHEDULE = ((1, 4, 3), (5, 16, 2), (17, 256, 0))
-RICH = {"max_model_len": 2048, "max_num_seqs": 32, "max_num_batched_tokens": 4096, "dtype": "bfloat16",
-        "extra_args": {"seed": 7, "enable_prefix_caching": False, "served-model-name": ["one", "two"],
-                       "disable-log-stats": False, "kv_transfer_config.kv_role": "kv_both",
-                       "kv_transfer_config.kv_connector": "ExampleConnector", "override_generation_config": {"top_k": 5}}}
+RICH = {
+    "max_model_len": 2048,
+    "max_num_seqs": 32,
+    "max_num_batched_tokens": 4096,
+    "dtype": "bfloat16",
+    "extra_args": {
+        "seed": 7,
+        "enable_prefix_caching": False,
+        "served-model-name": ["one", "two"],
+        "disable-log-stats": False,
+        "kv_transfer_config.kv_role": "kv_both",
+        "kv_transfer_config.kv_connector": "ExampleConnector",
+        "override_generation_config": {"top_k": 5},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -55,18 +66,30 @@ CASES: dict[str, Case] = {
     "abstained, rich arguments": Case("none", enable=None, engine=RICH),
     "draft_model": Case("draft_model", draft="draft"),
     "draft_model, schedule": Case("draft_model", draft="draft", schedule=SCHEDULE, engine=RICH),
-    "draft_model for a GPU, V1, wide batch": Case("draft_model", k=4, draft="draft", runner="v1", running=128,
-                                                  engine={"max_num_seqs": 256, "max_num_batched_tokens": 8192}),
+    "draft_model for a GPU, V1, wide batch": Case(
+        "draft_model",
+        k=4,
+        draft="draft",
+        runner="v1",
+        running=128,
+        engine={"max_num_seqs": 256, "max_num_batched_tokens": 8192},
+    ),
     "draft_model, tensor parallel": Case("draft_model", draft="draft", engine={"tensor_parallel_size": 2}),
     "ngram": Case("ngram", settings={"prompt_lookup_max": 4, "prompt_lookup_min": 2}),
-    "ngram, schedule, async asked for": Case("ngram", schedule=SCHEDULE, engine={"extra_args": {"async-scheduling": True}}),
-    "ngram, LoRA under a small budget": Case("ngram", k=7, engine={"max_num_seqs": 256, "max_num_batched_tokens": 2048,
-                                                                  "extra_args": {"enable-lora": True}}),
+    "ngram, schedule, async asked for": Case(
+        "ngram", schedule=SCHEDULE, engine={"extra_args": {"async-scheduling": True}}
+    ),
+    "ngram, LoRA under a small budget": Case(
+        "ngram", k=7, engine={"max_num_seqs": 256, "max_num_batched_tokens": 2048, "extra_args": {"enable-lora": True}}
+    ),
     "ngram, per-request metrics": Case("ngram", engine={"extra_args": {"per-request-spec-decode-metrics": "summary"}}),
-    "off, per-request metrics": Case("none", enable=False,
-                                     engine={"extra_args": {"per-request-spec-decode-metrics": "summary"}}),
+    "off, per-request metrics": Case(
+        "none", enable=False, engine={"extra_args": {"per-request-spec-decode-metrics": "summary"}}
+    ),
     "ngram_gpu for a GPU": Case("ngram_gpu", runner="v2"),
-    "suffix": Case("suffix", k=8, settings={"suffix_decoding_max_spec_factor": 2.0, "suffix_decoding_max_tree_depth": 24}),
+    "suffix": Case(
+        "suffix", k=8, settings={"suffix_decoding_max_spec_factor": 2.0, "suffix_decoding_max_tree_depth": 24}
+    ),
     "suffix, schedule that it cannot follow": Case("suffix", schedule=SCHEDULE),
     "eagle": Case("eagle", draft="eagle-head"),
     "eagle3, schedule": Case("eagle3", draft="eagle3-head", schedule=SCHEDULE, runner="v2"),
@@ -100,9 +123,17 @@ def emitted(case: Case, root: Path) -> tuple[str, dict[str, str]]:
     draft = str(root / case.draft) if case.draft else None
     candidates = [{"method": case.method, "draft": draft, "settings": case.settings}] if case.method != "none" else []
     on_gpu = case.runner != "cpu"
-    stated = situation(RELEASE, runner=case.runner, gpu="H100" if on_gpu else None, target=str(root / case.target),  # type: ignore[arg-type]
-                       candidates=candidates, engine=case.engine)
-    chosen = decision(case.method, draft, case.k, enable=case.enable, schedule=case.schedule, running=case.running, **case.settings)
+    stated = situation(
+        RELEASE,
+        runner=case.runner,
+        gpu="H100" if on_gpu else None,
+        target=str(root / case.target),  # type: ignore[arg-type]
+        candidates=candidates,
+        engine=case.engine,
+    )
+    chosen = decision(
+        case.method, draft, case.k, enable=case.enable, schedule=case.schedule, running=case.running, **case.settings
+    )
     config = emit(chosen, stated, memory(), ["A reason: with a colon, a # and a 'quote'."])
     return config.vllm_yaml, config.env
 
@@ -120,8 +151,13 @@ def verdicts(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         paths[name].write_text(yaml.safe_dump({"model": str(folders / "target"), **wrong}))
     report = root / "report.json"
     script = Path(__file__).with_name("accept_configs.py")
-    ran = subprocess.run([sys.executable, str(script), str(report), *map(str, paths.values())], capture_output=True, text=True,
-                         env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}, timeout=500)
+    ran = subprocess.run(
+        [sys.executable, str(script), str(report), *map(str, paths.values())],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        timeout=500,
+    )
     assert ran.returncode == 0, ran.stderr[-2000:]
     answers = json.loads(report.read_text())
     return {name: answers[str(path)] for name, path in paths.items()}
@@ -137,14 +173,18 @@ def test_vllm_accepts_the_file_and_understands_it(name: str, verdicts: dict[str,
         assert verdict["speculation"]["method"] == case.method
         followed = case.schedule is not None and case.method != "suffix"
         assert verdict["speculation"]["k"] == case.k
-        assert verdict["speculation"]["schedule"] == ([list(band) for band in case.schedule or ()] if followed else None)
+        assert verdict["speculation"]["schedule"] == (
+            [list(band) for band in case.schedule or ()] if followed else None
+        )
     assert verdict["tensor_parallel_size"] == case.engine.get("tensor_parallel_size", 1)
     if case.engine is RICH:
         assert (verdict["max_model_len"], verdict["prefix_caching"]) == (2048, False)
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_the_same_check_refuses_what_the_release_does_not_accept(name: str, verdicts: dict[str, dict[str, Any]]) -> None:
+def test_the_same_check_refuses_what_the_release_does_not_accept(
+    name: str, verdicts: dict[str, dict[str, Any]]
+) -> None:
     assert not verdicts[name].get("accepted")
     assert verdicts[name]["error"]
 
@@ -171,18 +211,41 @@ def counters(base: str) -> dict[str, float]:
 
 
 def test_the_emitted_file_boots_a_server_that_answers_and_speculates(cpu_pair: Any, tmp_path: Path) -> None:
-    stated = situation(RELEASE, runner="cpu", gpu=None, target=str(cpu_pair.target), hardware={"gpu": "cpu", "memory_gib": 1},
-                       candidates=[{"method": "draft_model", "draft": str(cpu_pair.draft)}],
-                       engine={"max_model_len": 512, "max_num_seqs": 4, "enforce_eager": True, "dtype": "bfloat16"})
-    config = emit(decision("draft_model", str(cpu_pair.draft), 3, schedule=((1, 2, 3), (3, 4, 1))), stated, None, ["It pays."])
+    stated = situation(
+        RELEASE,
+        runner="cpu",
+        gpu=None,
+        target=str(cpu_pair.target),
+        hardware={"gpu": "cpu", "memory_gib": 1},
+        candidates=[{"method": "draft_model", "draft": str(cpu_pair.draft)}],
+        engine={"max_model_len": 512, "max_num_seqs": 4, "enforce_eager": True, "dtype": "bfloat16"},
+    )
+    config = emit(
+        decision("draft_model", str(cpu_pair.draft), 3, schedule=((1, 2, 3), (3, 4, 1))), stated, None, ["It pays."]
+    )
     path = tmp_path / "vllm.yaml"
     path.write_text(config.vllm_yaml)
     assert config.env == {"VLLM_CPU_KVCACHE_SPACE": "1"}
     base, log = f"http://127.0.0.1:{(port := free_port())}", tmp_path / "server.log"
     environment = {**os.environ, **config.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     with log.open("wb") as stream:
-        server = subprocess.Popen([sys.executable, str(Path(__file__).with_name("vllm_serve.py")), "serve", "--config", str(path), "--host", "127.0.0.1",
-                                   "--port", str(port)], stdout=stream, stderr=stream, env=environment, start_new_session=True)
+        server = subprocess.Popen(
+            [
+                sys.executable,
+                str(Path(__file__).with_name("vllm_serve.py")),
+                "serve",
+                "--config",
+                str(path),
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+            ],
+            stdout=stream,
+            stderr=stream,
+            env=environment,
+            start_new_session=True,
+        )
     family: list[psutil.Process] = []
     try:
         deadline = time.monotonic() + 240
@@ -195,8 +258,11 @@ def test_the_emitted_file_boots_a_server_that_answers_and_speculates(cpu_pair: A
             except httpx.HTTPError:
                 time.sleep(0.5)
         before = counters(base)
-        answer = httpx.post(f"{base}/v1/completions", timeout=120, json={
-            "model": str(cpu_pair.target), "prompt": "def factorial(n):", "max_tokens": 24, "temperature": 0})
+        answer = httpx.post(
+            f"{base}/v1/completions",
+            timeout=120,
+            json={"model": str(cpu_pair.target), "prompt": "def factorial(n):", "max_tokens": 24, "temperature": 0},
+        )
         assert answer.status_code == 200, answer.text
         assert answer.json()["usage"]["completion_tokens"] == 24
         after = counters(base)

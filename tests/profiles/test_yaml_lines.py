@@ -75,14 +75,17 @@ def test_an_ordinary_alias_and_a_merge_key_work() -> None:
     assert read.where(("mine", "y")) == "d.yaml:4"
 
 
-@pytest.mark.parametrize("text", ["a: !!python/object/apply:os.system ['true']", "a: !!python/name:os.system", "a: !mine 3",
-                                  "a: !!set {x}"])
+@pytest.mark.parametrize(
+    "text", ["a: !!python/object/apply:os.system ['true']", "a: !!python/name:os.system", "a: !mine 3", "a: !!set {x}"]
+)
 def test_tags_beyond_plain_yaml_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"d\.yaml:1: tag"):
         parse_yaml(text, "d.yaml")
 
 
-@pytest.mark.parametrize(("text", "line"), [("a: [1\nb: 2\n", 2), ("a: b: c\n", 1), ("a: 1\n\tb: 2\n", 2), ("a: 1\n--- \nb: 2", 2)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("a: [1\nb: 2\n", 2), ("a: b: c\n", 1), ("a: 1\n\tb: 2\n", 2), ("a: 1\n--- \nb: 2", 2)]
+)
 def test_bad_yaml_names_its_line(text: str, line: int) -> None:
     with pytest.raises(InputError, match=rf"d\.yaml:{line}: not valid YAML"):
         parse_yaml(text, "d.yaml")
@@ -119,8 +122,11 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         read_yaml(large)
 
 
-VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-                      lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4), max_leaves=15)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=15,
+)
 
 
 @given(VALUES)

@@ -28,8 +28,12 @@ def options(emitted: Any) -> dict[str, Any]:
 
 def test_speculation_stands_as_a_nested_mapping_with_the_drafts_revision() -> None:
     config = options(emit(decision(), situation(**DRAFT), memory(), ["because"]))
-    assert config["speculative-config"] == {"method": "draft_model", "model": "org/draft", "revision": "v2",
-                                            "num_speculative_tokens": 3}
+    assert config["speculative-config"] == {
+        "method": "draft_model",
+        "model": "org/draft",
+        "revision": "v2",
+        "num_speculative_tokens": 3,
+    }
     assert config["model"] == "org/target"
 
 
@@ -42,8 +46,14 @@ def test_off_and_abstained_are_the_deployment_without_speculation_and_say_so(ena
 
 
 def test_serve_arguments_are_written_where_stated_and_left_to_the_engine_where_not() -> None:
-    stated = {"tensor_parallel_size": 2, "max_model_len": 8192, "kv_cache_dtype": "fp8", "enforce_eager": True,
-              "trust_remote_code": False, "dtype": "auto"}
+    stated = {
+        "tensor_parallel_size": 2,
+        "max_model_len": 8192,
+        "kv_cache_dtype": "fp8",
+        "enforce_eager": True,
+        "trust_remote_code": False,
+        "dtype": "auto",
+    }
     config = options(emit(decision(), situation(engine=stated, **DRAFT), None, []))
     assert config["tensor-parallel-size"] == 2
     assert config["max-model-len"] == 8192
@@ -54,9 +64,16 @@ def test_serve_arguments_are_written_where_stated_and_left_to_the_engine_where_n
 
 
 def test_further_arguments_pass_through_in_one_spelling() -> None:
-    extra = {"--enable_prefix_caching": False, "compilation_config": {"pass_config": {"fuse_norm_quant": True}},
-             "served-model-name": ["a", "b"], "kv_transfer_config.kv_role": "kv_both", "kv_transfer_config.lazy": False,
-             "disable-log-stats": False, "enable-chunked-prefill": True, "seed": None}
+    extra = {
+        "--enable_prefix_caching": False,
+        "compilation_config": {"pass_config": {"fuse_norm_quant": True}},
+        "served-model-name": ["a", "b"],
+        "kv_transfer_config.kv_role": "kv_both",
+        "kv_transfer_config.lazy": False,
+        "disable-log-stats": False,
+        "enable-chunked-prefill": True,
+        "seed": None,
+    }
     emitted = emit(decision(), situation(engine={"extra_args": extra}, **DRAFT), None, [])
     config = options(emitted)
     # vllm serve reads `enable-prefix-caching: false` as if it were not there.
@@ -72,8 +89,20 @@ def test_further_arguments_pass_through_in_one_spelling() -> None:
     assert any("seed" in note for note in emitted.notes)
 
 
-@pytest.mark.parametrize("extra", [{"speculative-config": {}}, {"spec_method": "ngram"}, {"sc": {}}, {"max-model-len": 5},
-                                   {"model": "x"}, {"config": "x"}, {"seed": 1, "--seed": 2}, {"not an option": 1}, {"api_key": "x"}])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"speculative-config": {}},
+        {"spec_method": "ngram"},
+        {"sc": {}},
+        {"max-model-len": 5},
+        {"model": "x"},
+        {"config": "x"},
+        {"seed": 1, "--seed": 2},
+        {"not an option": 1},
+        {"api_key": "x"},
+    ],
+)
 def test_arguments_that_shadow_the_deployment_are_refused(extra: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"engine\.extra_args"):
         emit(decision(), situation(engine={"extra_args": extra}, **DRAFT), None, [])
@@ -86,10 +115,15 @@ def test_a_schedule_is_written_where_the_runner_honours_it() -> None:
     assert config["num_speculative_tokens"] == 5
 
 
-@pytest.mark.parametrize(("name", "changes"), [
-    ("draft_model", {"runner": "v2", "engine": {"runner": "v2"}}), ("draft_model", {"version": "0.22.0", "runner": "v1"}), ("suffix", {"runner": "v1"}),
-    ("draft_model", {"runner": "v1", "engine": {"data_parallel_size": 2}}),
-])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("draft_model", {"runner": "v2", "engine": {"runner": "v2"}}),
+        ("draft_model", {"version": "0.22.0", "runner": "v1"}),
+        ("suffix", {"runner": "v1"}),
+        ("draft_model", {"runner": "v1", "engine": {"data_parallel_size": 2}}),
+    ],
+)
 def test_no_schedule_where_it_is_not_honoured_and_a_note_says_so(name: str, changes: dict[str, Any]) -> None:
     emitted = emit(decision(name, schedule=SCHEDULE), situation(**{**DRAFT, **changes}), None, [])
     assert "num_speculative_tokens_per_batch_size" not in options(emitted)["speculative-config"]
@@ -105,7 +139,11 @@ def test_a_schedule_the_engine_would_die_of_never_leaves(schedule: Any) -> None:
 def test_settings_of_the_method_are_written() -> None:
     chosen = decision("ngram", prompt_lookup_max=4, prompt_lookup_min=2)
     assert options(emit(chosen, situation(), None, []))["speculative-config"] == {
-        "method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
+        "method": "ngram",
+        "num_speculative_tokens": 3,
+        "prompt_lookup_max": 4,
+        "prompt_lookup_min": 2,
+    }
 
 
 def test_a_method_the_release_does_not_have_is_refused_in_words() -> None:
@@ -121,12 +159,19 @@ def test_older_releases_get_nested_values_as_json_text() -> None:
 
 
 # --- environment -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("name", "runner", "stated", "expected"), [
-    ("draft_model", "v1", "auto", "0"), ("eagle3", "v2", "auto", None), ("draft_model", "v2", "v2", "1"),
-    # Priced on the runner that drafts under graphs, and served there.
-    ("draft_model", "v2", "auto", "0"),
-    # Forcing V2 on a method that it lacks is refused by the engine.
-    ("suffix", "v2", "v2", "0"), ("draft_model", "v1", "v1", "0")])
+@pytest.mark.parametrize(
+    ("name", "runner", "stated", "expected"),
+    [
+        ("draft_model", "v1", "auto", "0"),
+        ("eagle3", "v2", "auto", None),
+        ("draft_model", "v2", "v2", "1"),
+        # Priced on the runner that drafts under graphs, and served there.
+        ("draft_model", "v2", "auto", "0"),
+        # Forcing V2 on a method that it lacks is refused by the engine.
+        ("suffix", "v2", "v2", "0"),
+        ("draft_model", "v1", "v1", "0"),
+    ],
+)
 def test_the_runner_is_forced_only_where_it_must_be(name: str, runner: Any, stated: str, expected: str | None) -> None:
     candidates = [{"method": name, **({"draft": "org/draft"} if name != "suffix" else {})}]
     emitted = emit(decision(name), situation(runner=runner, engine={"runner": stated}, candidates=candidates), None, [])
@@ -154,7 +199,9 @@ def test_asynchronous_scheduling_is_dropped_for_methods_that_refuse_it() -> None
 def test_speculation_metrics_are_dropped_where_speculation_is_off() -> None:
     stated = {"engine": {"extra_args": {"per-request-spec-decode-metrics": "summary"}}}
     assert "per-request-spec-decode-metrics" not in options(emit(decision(enable=False), situation(**stated), None, []))
-    assert options(emit(decision("ngram"), situation(**stated), None, []))["per-request-spec-decode-metrics"] == "summary"
+    assert (
+        options(emit(decision("ngram"), situation(**stated), None, []))["per-request-spec-decode-metrics"] == "summary"
+    )
 
 
 def test_lora_raises_the_token_budget_that_speculation_needs() -> None:
@@ -162,7 +209,9 @@ def test_lora_raises_the_token_budget_that_speculation_needs() -> None:
     assert options(emit(decision("ngram"), situation(engine=stated), None, []))["max-num-batched-tokens"] == 1024
 
 
-@pytest.mark.parametrize(("running", "k", "size"), [(64, 3, None), (128, 4, 640), (103, 4, 560), (200, 2, 624), (120, 7, 960)])
+@pytest.mark.parametrize(
+    ("running", "k", "size"), [(64, 3, None), (128, 4, 640), (103, 4, 560), (200, 2, 624), (120, 7, 960)]
+)
 def test_graphs_cover_the_usual_decode_batch_in_tokens(running: int, k: int, size: int | None) -> None:
     config = options(emit(decision(k=k, running=running), situation(**DRAFT), None, []))
     assert config.get("max-cudagraph-capture-size") == size
@@ -172,20 +221,38 @@ def test_graphs_cover_the_usual_decode_batch_in_tokens(running: int, k: int, siz
         assert size % (k + 1) == 0
 
 
-@pytest.mark.parametrize("engine", [{"enforce_eager": True}, {"extra_args": {"max-cudagraph-capture-size": 512}},
-                                    {"extra_args": {"compilation-config.cudagraph_mode": "NONE"}}])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"enforce_eager": True},
+        {"extra_args": {"max-cudagraph-capture-size": 512}},
+        {"extra_args": {"compilation-config.cudagraph_mode": "NONE"}},
+    ],
+)
 def test_graphs_are_left_alone_where_the_user_decided(engine: dict[str, Any]) -> None:
     before = engine.get("extra_args", {}).get("max-cudagraph-capture-size")
     config = options(emit(decision(k=4, running=128), situation(engine=engine, **DRAFT), None, []))
     assert config.get("max-cudagraph-capture-size") == before
 
 
-@pytest.mark.parametrize(("name", "runner", "split", "written"), [
-    ("draft_model", "v1", 1, None), ("draft_model", "v2", 1, 1), ("eagle3", "v1", 1, 1), ("eagle3", "v1", 2, None),
-    ("eagle3", "v1", 3, None)])
-def test_a_drafts_split_is_written_only_where_it_is_accepted(name: str, runner: Any, split: int, written: int | None) -> None:
-    stated = situation(runner=runner, engine={"tensor_parallel_size": 2, "runner": runner},
-                       candidates=[{"method": name, "draft": "org/draft", "tensor_parallel_size": split}])
+@pytest.mark.parametrize(
+    ("name", "runner", "split", "written"),
+    [
+        ("draft_model", "v1", 1, None),
+        ("draft_model", "v2", 1, 1),
+        ("eagle3", "v1", 1, 1),
+        ("eagle3", "v1", 2, None),
+        ("eagle3", "v1", 3, None),
+    ],
+)
+def test_a_drafts_split_is_written_only_where_it_is_accepted(
+    name: str, runner: Any, split: int, written: int | None
+) -> None:
+    stated = situation(
+        runner=runner,
+        engine={"tensor_parallel_size": 2, "runner": runner},
+        candidates=[{"method": name, "draft": "org/draft", "tensor_parallel_size": split}],
+    )
     config = options(emit(decision(name), stated, None, []))["speculative-config"]
     assert config.get("draft_tensor_parallel_size") == written
 
@@ -199,15 +266,38 @@ def test_memory_and_reasons_are_comments() -> None:
 
 
 HOSTILE = st.text(min_size=1, max_size=40) | st.sampled_from(
-    ["a\nmodel: evil", "x\u2028model: evil", "x\x85y: 1", "#", "no", "1e3", "- a", "a: b", "!!python/name:os", "&a", "*a", "名前", "2026-01-01",
-     "\"", "'", "{", "null", "\x00", "\x07"])
+    [
+        "a\nmodel: evil",
+        "x\u2028model: evil",
+        "x\x85y: 1",
+        "#",
+        "no",
+        "1e3",
+        "- a",
+        "a: b",
+        "!!python/name:os",
+        "&a",
+        "*a",
+        "名前",
+        "2026-01-01",
+        '"',
+        "'",
+        "{",
+        "null",
+        "\x00",
+        "\x07",
+    ]
+)
 
 
 @given(name=HOSTILE, reason=HOSTILE)
 def test_hostile_names_and_reasons_stay_values_and_comments(name: str, reason: str) -> None:
     chosen = decision(draft=name).model_copy(update={"would_settle": reason})
-    stated = situation(candidates=[{"method": "draft_model", "draft": name}], engine={"extra_args": {"chat-template": name}},
-                       target=name)
+    stated = situation(
+        candidates=[{"method": "draft_model", "draft": name}],
+        engine={"extra_args": {"chat-template": name}},
+        target=name,
+    )
     emitted = emit(chosen, stated, memory(), [reason])
     config = options(emitted)
     assert config["model"] == name
@@ -218,7 +308,9 @@ def test_hostile_names_and_reasons_stay_values_and_comments(name: str, reason: s
 
 
 def test_emitting_twice_gives_the_same_text() -> None:
-    first, second = (emit(decision(schedule=SCHEDULE), situation(runner="v1", **DRAFT), memory(), ["a"]) for _ in range(2))
+    first, second = (
+        emit(decision(schedule=SCHEDULE), situation(runner="v1", **DRAFT), memory(), ["a"]) for _ in range(2)
+    )
     assert first == second
 
 
