@@ -102,7 +102,7 @@ class Workload(Schema):
         if isinstance(value, (str, Task)):
             value = [value]
         if isinstance(value, list):
-            value = dict.fromkeys(value, 1.0)
+            value = {item: 1.0 for item in value}
         if not isinstance(value, dict) or not value:
             raise ValueError("expected a task name, a list of names, or a mapping of name to share")
         shares: dict[Task, float] = {}
