@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.advise_flags import flags_of
+from advisor.cli.advise_flags import Duration, flags_of
 from advisor.cli.output import format_option, make_folder, quiet_option, say, write_together
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -42,7 +42,7 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--worthwhile-gain", type=float, help="Smallest relative gain worth the complexity (0.05 is 5 %).")
 @click.option("--server", help="Running vLLM whose load is read (URL), or a saved dump of its metrics.")
 @click.option("--trial/--no-trial", "trial", default=None, help="Run a short trial on the real engine here.")
-@click.option("--budget", help="Time the trial may take: 90s, 10m, 1h.")
+@click.option("--budget", type=Duration(), help="Time the trial may take: 90s, 10m, 1h.")
 @click.option("--prompts", help="JSONL of your own prompts for the trial.")
 @click.option("--resume", is_flag=True, help="Go on with a trial that was interrupted (same --out).")
 @click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")

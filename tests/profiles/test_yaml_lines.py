@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.errors import InputError
@@ -129,6 +129,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_whatever_safe_dump_writes_reads_back_the_same(value: object) -> None:
     assert parse_yaml(yaml.safe_dump(value), "d.yaml").value == value

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.emit.options import normalise
@@ -290,6 +290,7 @@ HOSTILE = st.text(min_size=1, max_size=40) | st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(name=HOSTILE, reason=HOSTILE)
 def test_hostile_names_and_reasons_stay_values_and_comments(name: str, reason: str) -> None:
     chosen = decision(draft=name).model_copy(update={"would_settle": reason})
