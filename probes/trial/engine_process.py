@@ -29,7 +29,7 @@ _KEPT_VARIABLES = frozenset({
     "PYTHONPATH", "CC", "CXX", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 })
 _KEPT_PREFIXES = ("LC_", "XDG_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "VLLM_",
-                  "TORCH", "PYTORCH_", "TRITON_", "NCCL_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMBA_", "SSL_CERT_")
+                  "TORCH", "PYTORCH_", "TRITON_", "NCCL_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMBA_", "SSL_CERT_")
 _LOG_TAIL_BYTES = 256 * 1024
 _CLOSE_GRACE_S = 3.0
 
