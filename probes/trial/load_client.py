@@ -98,10 +98,12 @@ class LoadClient:
 
         workers = [asyncio.ensure_future(work()) for _ in range(min(running, len(prompts)))]
         try:
-            await asyncio.wait_for(asyncio.gather(*workers), deadline_s)
-        except (asyncio.TimeoutError, TimeoutError):
-            raise RequestFailed("out_of_time", f"{self._shown}: the block took longer than the {deadline_s:.0f} s that "
-                                "were left") from None
+            done, late = await asyncio.wait(workers, timeout=deadline_s, return_when=asyncio.FIRST_EXCEPTION)
+            for worker in done:
+                worker.result()
+            if late:
+                raise RequestFailed("out_of_time", f"{self._shown}: the block took longer than the {deadline_s:.0f} s "
+                                    "that were left")
         finally:
             for worker in workers:
                 worker.cancel()

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from probes.server.reading import Scrape
+from probes.server.reading import Scrape, read_metrics
 from probes.server.scraping import Fetcher, server_address
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import RequestAcceptance
 from profiles.workload import Task
 
 if TYPE_CHECKING:
+    import httpx
+
     from probes.trial.answers import Answer
 
 _SETTLE_S = 3.0
@@ -79,6 +81,9 @@ class WatchedServer:
         self.arm = arm
         self.address = server_address(url)
         self._fetcher = Fetcher(token, {}, timeout_s)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout_s = timeout_s
+        self._client: httpx.Client | None = None
         self.model = ""
         self.max_model_len: int | None = None
 
@@ -88,28 +93,46 @@ class WatchedServer:
         return self.address.display.removesuffix("/metrics")
 
     def moment(self) -> Moment:
-        return read_moment(self._fetcher.page(self.address))
+        return read_moment(self._page())
+
+    def _page(self) -> Scrape:
+        """One metrics page over a kept connection: a comparison takes hundreds, and time between blocks is lost."""
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.Client(timeout=self._timeout_s, trust_env=not self.loopback, headers=self._headers)
+        try:
+            answer = self._client.get(self.address.metrics_url, headers={"Accept": "text/plain"})
+        except httpx.HTTPError:
+            answer = None
+        if answer is None or answer.status_code != 200:
+            # The patient way: follows redirects, and has a sentence for everything that can be wrong.
+            return self._fetcher.page(self.address)
+        return read_metrics(answer.text, self.address.display)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
 
     def version(self) -> str | None:
         return self._fetcher.version(self.address, "vllm")
 
     def kv_cache_tokens(self) -> int | None:
         """KV tokens the engine said it has room for."""
-        page = self._fetcher.page(self.address)
+        page = self._page()
         for series in page.named(("cache_config_info",)):
             size = series.label("kv_cache_size_tokens")
             if size is not None and size.isdigit():
                 return int(size)
         return None
 
-    def find_model(self, token: str | None, timeout_s: float) -> None:
+    def find_model(self) -> None:
         """Ask /v1/models which model to name in requests. ProbeError with one sentence."""
         import httpx
 
         url = self.address.base_url.rstrip("/") + "/v1/models"
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            with httpx.Client(timeout=timeout_s, trust_env=not self.loopback, headers=headers) as client:
+            with httpx.Client(timeout=self._timeout_s, trust_env=not self.loopback, headers=self._headers) as client:
                 answer = client.get(url)
             if answer.status_code in (401, 403):
                 raise ProbeError(f"{self.shown} refuses access (HTTP {answer.status_code}): put the key in an "

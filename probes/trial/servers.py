@@ -90,7 +90,7 @@ def compare_servers(
         list(prompts), running, max_tokens, sampling or Sampling(), seed, candidate, progress,
         budget_s, requests_per_block or max(2, running))
     try:
-        comparison.prepare(token, timeout_s)
+        comparison.prepare()
         stopped = comparison.measure(stop)
         return comparison.evidence(stopped, prompts, source, budget_s, device, hardware)
     finally:
@@ -135,7 +135,7 @@ class _Comparison:
     failed_arm: str | None = None
 
     # --- before ------------------------------------------------------------------------------------------------------
-    def prepare(self, token: str | None, timeout_s: float) -> None:
+    def prepare(self) -> None:
         """Check who speculates, wait until both are idle, warm both up."""
         arms = (self.baseline, self.speculative)
         if self.baseline.server.address.metrics_url == self.speculative.server.address.metrics_url:
@@ -143,7 +143,7 @@ class _Comparison:
                              "speculation and of one with it")
         moments = []
         for arm in arms:
-            arm.server.find_model(token, timeout_s)
+            arm.server.find_model()
             arm.client.model = arm.server.model
             moments.append(arm.server.moment())
         check_roles(moments[0], moments[1], (self.baseline.server.shown, self.speculative.server.shown))
@@ -340,6 +340,7 @@ class _Comparison:
 
     def close(self) -> None:
         for arm in (self.baseline, self.speculative):
+            arm.server.close()
             self.loop.run(arm.client.close())
         self.loop.close()
 
@@ -364,7 +365,7 @@ def side_by_side(
     with started_pair(deployment, base, candidate, k, shares, progress, budget) as pair:
         left = budget - (time.monotonic() - began)
         if left < _LEAST_S:
-            raise ProbeError(f"starting both servers took {time.monotonic() - began:.0f} s of the budget's {budget:.0f} "
+            raise ProbeError(f"starting both took {time.monotonic() - began:.0f} s of the budget's {budget:.0f} "
                              "s: raise --budget and run again")
         try:
             evidence = compare_servers(
