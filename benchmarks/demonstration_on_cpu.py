@@ -3,9 +3,9 @@
     python -m benchmarks.demonstration_on_cpu [--target DIR] [--draft DIR] [--k 3] [--json FILE] [--write docs/FILE.md]
 
 Part 1 compares predictable with creative text at one running request, part 2 prompts of growing length with a short
-answer, part 3 growing concurrency. `vllm serve` runs twice, the target alone and the target with its draft; both work
-on the same prompts in alternating blocks, one server at a time. Prints a markdown table and, with --json, writes the raw
-numbers. With --write it replaces what stands between the page's `on-cpu` markers.
+answer, part 3 growing concurrency. `vllm serve` runs twice, the target alone and the target with its draft; both get
+the same prompts in alternating blocks, one server working at a time. Prints a markdown table and, with --json, writes
+the raw numbers. With --write it replaces what stands between the page's `on-cpu` markers.
 
 The models are those of `make pair`: a 135 M model as draft, and the same model deepened eight times as target. Their
 speeds say nothing about a GPU; the directions are the demonstration's.

@@ -56,8 +56,8 @@ def after(pairs: int) -> Callable[[Sequence[PairedBlock]], str | None]:
 
 
 def compared(baseline: SyntheticServer, speculative: SyntheticServer, **changes: Any) -> TrialEvidence:
-    options: dict[str, Any] = {"prompts": prompts(), "running": 2, "stop": after(2), "max_tokens": 12, "budget_s": 300.0,
-                               "progress": Told(), "candidate": DRAFT, "timeout_s": 60.0, **changes}
+    options: dict[str, Any] = {"prompts": prompts(), "running": 2, "stop": after(2), "max_tokens": 12,
+                               "budget_s": 300.0, "progress": Told(), "candidate": DRAFT, "timeout_s": 60.0, **changes}
     return compare_servers(baseline.url, speculative.url, **options)
 
 
