@@ -21,7 +21,11 @@ import urllib.error
 import urllib.request
 from typing import Any, NoReturn
 
+from probes.trial.group_watch import watch_group
 from probes.trial.worker import Pipe, die_with_parent, last_line
+
+SCRATCH_VARIABLE = "SPECADVISE_SCRATCH"
+"""Names the folder to remove when the client was killed before it could."""
 
 
 def name_the_distribution() -> None:
@@ -79,6 +83,7 @@ def main() -> None:
     for name in ("--read", "--write", "--parent"):
         parser.add_argument(name, type=int, default=0)
     options = parser.parse_args()
+    watch_group(options.read, options.write, os.environ.get(SCRATCH_VARIABLE))
     die_with_parent(options.parent)
     pipe = Pipe(options.read, options.write)
     begin = time.perf_counter()

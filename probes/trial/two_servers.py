@@ -22,6 +22,7 @@ from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import engine_environment, speculative_config
 from probes.trial.progress import Progress
+from probes.trial.serve_worker import SCRATCH_VARIABLE
 from profiles.deployment import Candidate, Deployment, ModelRef
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ArmStatus, GpuDevice
@@ -208,7 +209,7 @@ def _environment(deployment: Deployment, share: Share, token: str, scratch: str)
     if share.cpu_kv_gib is not None:
         env["VLLM_CPU_KVCACHE_SPACE"] = str(share.cpu_kv_gib)
     # All the engine listens on stays on this machine; its sockets and rendezvous files go where they are removed.
-    env.update(VLLM_API_KEY=token, VLLM_HOST_IP="127.0.0.1", TMPDIR=scratch)
+    env.update({"VLLM_API_KEY": token, "VLLM_HOST_IP": "127.0.0.1", "TMPDIR": scratch, SCRATCH_VARIABLE: scratch})
     return env
 
 
