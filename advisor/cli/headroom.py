@@ -56,10 +56,9 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
     context: tokens one request holds; by default the workload's mean prompt and output, else the engine's longest.
     Models resolve as everywhere (folder, cache, catalog, hub); ModelNotFound where they do not.
     """
+    from advisor.situation import Situation
     from probes.model import resolve_model
     from profiles.catalog.releases import newest, release
-
-    from advisor.situation import Situation
 
     engine = deployment.engine
     target = resolve_model(deployment.target, base)

@@ -101,9 +101,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
 
     Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising.
     """
-    from probes.model import model_path
-
     from advisor.inquiry import PairedStop, finalist
+    from probes.model import model_path
     from probes.trial.plan import build_plan
     from probes.trial.runner import run_trial
 
@@ -157,9 +156,8 @@ def _prompts(situation: Situation, warn: Callable[[str], None]) -> tuple[list[Pr
 
 def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str, token: str | None,
                   progress: Progress, warn: Callable[[str], None]) -> TrialEvidence:
-    from probes.trial.servers import compare_servers
-
     from advisor.inquiry import PairedStop
+    from probes.trial.servers import compare_servers
 
     stated = situation.deployment
     candidate, _, running = _best_cell(situation)
@@ -172,10 +170,9 @@ def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str,
 
 def _side_by_side(situation: Situation, base: Path, progress: Progress,
                   warn: Callable[[str], None]) -> TrialEvidence:
+    from advisor.inquiry import PairedStop
     from probes.gpu import probe_gpu
     from probes.trial.servers import side_by_side
-
-    from advisor.inquiry import PairedStop
     from probes.trial.session import describe_host
 
     stated = situation.deployment
