@@ -189,6 +189,8 @@ class ArmEvidence(Schema):
     """The engine's own last error, in one line."""
     k_control: Literal["schedule_lookup", "one_start_per_k", "fixed"] = "fixed"
     """How k was varied: by setting the engine's lookup between blocks, by restarts, or not at all."""
+    runner: Literal["v1", "v2", "cpu"] | None = None
+    """Model runner the arm was timed on: a draft's step time is another on the other."""
     start_s: float | None = None
     """Seconds from process start to ready."""
     engine_s: float = 0.0
@@ -281,7 +283,7 @@ class TrialEvidence(Schema):
     repairs: tuple[str, ...] = ()
     """Named repairs applied to the engine under trial."""
     engine_s: float = 0.0
-    """Engine seconds of the whole trial, starts included."""
+    """Wall seconds with an engine starting or at work; a resident engine that idles is not counted twice."""
     budget_s: float | None = None
     stopped: str = "complete"
 

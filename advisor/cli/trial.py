@@ -101,6 +101,7 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
 
     Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising.
     """
+    from advisor.cost.step import runner_for
     from advisor.inquiry import PairedStop, finalist
     from probes.model import model_path
     from probes.trial.plan import build_plan
@@ -115,7 +116,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
         warn("no candidate to try: nothing is measured beyond the baseline")
     own, source = _prompts(situation, warn)
     plan = build_plan(stated, ordered, own, on_cpu=situation.runner == "cpu", prompts_source=source, user_load=running,
-                      runner=situation.runner, locate=lambda ref: model_path(ref, base))
+                      runner_of=lambda candidate: runner_for(candidate, situation),
+                      locate=lambda ref: model_path(ref, base))
     return run_trial(plan, choose=lambda found: finalist(situation, found),
                      stop=PairedStop(stated.objective.worthwhile_gain), progress=progress, checkpoint=checkpoint,
                      resume=resume)

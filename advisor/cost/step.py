@@ -90,8 +90,9 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
         return "v2" if "v2" in described.runners else "v1"
     if described.drafter == "model" and not situation.release.has("draft_model_on_v2"):
         return "v1"
-    if _timed_on_default(candidate, situation):
-        return situation.runner
+    timed = _timed_on(candidate, situation)
+    if timed is not None:
+        return timed
     if (
         situation.deployment.engine.runner == "auto"
         and described.draft_graphs
@@ -101,9 +102,16 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
     return situation.runner
 
 
-def _timed_on_default(candidate: Candidate, situation: Situation) -> bool:
-    """Whether a trial on a GPU timed this candidate: its engine took the runner the release picks by itself."""
+def _timed_on(candidate: Candidate, situation: Situation) -> Runner | None:
+    """The GPU runner on which a trial timed this candidate; None where none did."""
     trial = situation.trial
-    if trial is None or trial.device.strip().lower() == "cpu":
-        return False
-    return any(arm.candidate.label == candidate.label and arm.steps for arm in trial.arms)
+    if trial is None:
+        return None
+    return next(
+        (
+            arm.runner
+            for arm in trial.arms
+            if arm.candidate.label == candidate.label and arm.steps and arm.runner in ("v1", "v2")
+        ),
+        None,
+    )

@@ -125,7 +125,7 @@ def test_what_a_gpu_trial_timed_stays_on_the_runner_it_was_timed_on() -> None:
     candidate = untimed.candidates[0]
     assert runner_for(candidate, untimed) == "v1"
     trial = cpu_trial()
-    arm = trial.arms[1].model_copy(update={"candidate": candidate})
+    arm = trial.arms[1].model_copy(update={"candidate": candidate, "runner": "v2"})
     on_gpu = trial.model_copy(update={"device": "RTX PRO 6000", "arms": (trial.arms[0], arm)})
     evidence = cpu_situation(on_gpu).evidence
     assert runner_for(candidate, gpu_situation(evidence=evidence)) == "v2"
