@@ -198,7 +198,8 @@ def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: in
         session.samples = samples
         return
     label = arm.candidate.label
-    session.say(plausibility.later_positions(label, *plausibility.position_totals(_acceptance(data))))
+    totals = plausibility.position_totals(_acceptance(data, k or arm.k_max))
+    session.say(plausibility.later_positions(label, *totals))
     if session.samples:
         session.say(plausibility.sampled_output(label, session.samples, samples, plan.seed))
 

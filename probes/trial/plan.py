@@ -89,7 +89,8 @@ class TrialPlan:
             "base": self.base_args, "env": self.env, "models": self.fingerprints, "loads": self.loads,
             "seed": self.seed, "max_tokens": self.max_tokens, "sampling": self.sampling.model_dump(),
             "repair": self.repair, "prompts": prompts_summary(self.prompts).sha256,
-            "arms": [[a.key, a.engine_args, a.env, [b.__dict__ for b in a.blocks]] for a in (self.baseline, *self.arms)],
+            "arms": [[a.key, a.engine_args, a.env, [b.__dict__ for b in a.blocks]]
+                     for a in (self.baseline, *self.arms)],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -202,7 +202,8 @@ class Session:
             max_tokens=self.plan.max_tokens, prompts=self.plan.summary(mean),
             arms=tuple(self.arms[arm.key] for arm in order if arm.key in self.arms), comparison=self.comparison,
             implausible=tuple(self.implausible), repairs=self.repairs,
-            engine_s=self.spent_s + (earlier.engine_s if earlier else 0.0), budget_s=self.plan.budget_s, stopped=self.stopped)
+            engine_s=self.spent_s + (earlier.engine_s if earlier else 0.0),
+            budget_s=self.plan.budget_s, stopped=self.stopped)
 
     def finish(self) -> None:
         """The last word on disk: nothing where all is done, else what a later run needs to go on."""
