@@ -39,7 +39,9 @@ class Priced(Schema):
     """Chance that the end-to-end speed-up exceeds 1 plus the worthwhile gain."""
     fits: bool = True
     meets_slo: bool | None = None
-    limited_by: Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"] = "nothing"
+    limited_by: Literal[
+        "acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"
+    ] = "nothing"
     notes: tuple[str, ...] = ()
 
 
@@ -68,7 +70,16 @@ class Memory(Schema):
 class Reason(Schema):
     """One plain sentence, and which of the users' questions it answers."""
 
-    question: Literal["predictable_text", "memory", "creative_or_hot", "concurrency", "prefill_share", "cost_of_step", "evidence", "other"]
+    question: Literal[
+        "predictable_text",
+        "memory",
+        "creative_or_hot",
+        "concurrency",
+        "prefill_share",
+        "cost_of_step",
+        "evidence",
+        "other",
+    ]
     sentence: str
     for_or_against: Literal["for", "against", "neutral"] = "neutral"
 

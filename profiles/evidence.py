@@ -71,6 +71,7 @@ class SpeculationCounters(Schema):
 
     enabled: bool
     drafts: float
+    """Verifications that had a draft; 0, like the other counts, where the engine exports only its own mean length."""
     draft_tokens: float
     accepted_tokens: float
     per_position: tuple[float, ...]
@@ -81,7 +82,8 @@ class SpeculationCounters(Schema):
 
 
 class ServerEvidence(Schema):
-    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of both ends."""
+    """Two scrapes of one server, `window_s` apart; means are over the window, gauges the mean of all
+    scrapes in it."""
 
     url: str
     engine: str
@@ -158,6 +160,8 @@ class RequestAcceptance(Schema):
     """drafted[i]: steps that had a draft of at least i + 1 tokens."""
     accepted: tuple[int, ...]
     """accepted[i]: steps in which the token at position i was accepted."""
+    k: int | None = None
+    """Speculative tokens asked for; drafts of a lookup may be shorter, so their lengths do not tell."""
 
 
 class Block(Schema):
@@ -185,6 +189,8 @@ class ArmEvidence(Schema):
     """The engine's own last error, in one line."""
     k_control: Literal["schedule_lookup", "one_start_per_k", "fixed"] = "fixed"
     """How k was varied: by setting the engine's lookup between blocks, by restarts, or not at all."""
+    runner: Literal["v1", "v2", "cpu"] | None = None
+    """Model runner the arm was timed on: a draft's step time is another on the other."""
     start_s: float | None = None
     """Seconds from process start to ready."""
     engine_s: float = 0.0
@@ -277,7 +283,7 @@ class TrialEvidence(Schema):
     repairs: tuple[str, ...] = ()
     """Named repairs applied to the engine under trial."""
     engine_s: float = 0.0
-    """Engine seconds of the whole trial, starts included."""
+    """Wall seconds with an engine starting or at work; a resident engine that idles is not counted twice."""
     budget_s: float | None = None
     stopped: str = "complete"
 

@@ -51,7 +51,9 @@ class Quantity(Schema):
         return self
 
 
-def measured(value: float, low: float | None = None, high: float | None = None, n: int | None = None, note: str = "") -> Quantity:
+def measured(
+    value: float, low: float | None = None, high: float | None = None, n: int | None = None, note: str = ""
+) -> Quantity:
     return Quantity(value=value, low=low, high=high, n=n, source=Source.MEASURED, note=note)
 
 

@@ -25,7 +25,12 @@ class Task(str, Enum):
     MIXED = "mixed"
 
 
-TASK_ALIASES = {"json": Task.JSON_SQL, "sql": Task.JSON_SQL, "structured": Task.JSON_SQL, "summarisation": Task.SUMMARIZATION}
+TASK_ALIASES = {
+    "json": Task.JSON_SQL,
+    "sql": Task.JSON_SQL,
+    "structured": Task.JSON_SQL,
+    "summarisation": Task.SUMMARIZATION,
+}
 
 
 def parse_task(text: str) -> Task:
@@ -36,7 +41,9 @@ def parse_task(text: str) -> Task:
     try:
         return Task(key)
     except ValueError:
-        raise ValueError(f"unknown task {text!r}: expected one of {', '.join(t.value for t in Task)}, json, sql") from None
+        raise ValueError(
+            f"unknown task {text!r}: expected one of {', '.join(t.value for t in Task)}, json, sql"
+        ) from None
 
 
 class Lengths(Schema):
@@ -102,7 +109,7 @@ class Workload(Schema):
         if isinstance(value, (str, Task)):
             value = [value]
         if isinstance(value, list):
-            value = {item: 1.0 for item in value}
+            value = dict.fromkeys(value, 1.0)
         if not isinstance(value, dict) or not value:
             raise ValueError("expected a task name, a list of names, or a mapping of name to share")
         shares: dict[Task, float] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,3 +62,50 @@ def write_whole(path: Path, text: str) -> None:
     finally:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, made if need be and shown to be writable: better to learn it before a long run than after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}; choose another folder with "
+                         "--out") from error
+
+
+def write_together(files: Mapping[Path, str]) -> None:
+    """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back.
+
+    InputError names the file and the system's reason.
+    """
+    staged: list[tuple[Path, Path]] = []
+    kept: list[tuple[Path, Path]] = []
+    placed: list[Path] = []
+    path = next(iter(files))
+    try:
+        for path, text in files.items():
+            beside = path.with_name(f".{path.name}.new-{os.getpid()}")
+            staged.append((beside, path))
+            write_whole(beside, text)
+        for beside, path in staged:
+            if path.exists():
+                before = path.with_name(f".{path.name}.old-{os.getpid()}")
+                os.replace(path, before)
+                kept.append((before, path))
+            os.replace(beside, path)
+            placed.append(path)
+    except BaseException as error:
+        for done in placed:
+            done.unlink(missing_ok=True)
+        for before, was in kept:
+            os.replace(before, was)
+        kept.clear()
+        if isinstance(error, OSError):
+            raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place with "
+                             "--out, then run again") from error
+        raise
+    finally:
+        for leftover, _ in (*staged, *kept):
+            leftover.unlink(missing_ok=True)

@@ -105,9 +105,9 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
 
     Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising.
     """
-    from probes.model import model_path
-
+    from advisor.cost.step import runner_for
     from advisor.inquiry import PairedStop, finalist
+    from probes.model import model_path
     from probes.trial.plan import build_plan
     from probes.trial.runner import run_trial
 
@@ -120,7 +120,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
         warn("no candidate to try: nothing is measured beyond the baseline")
     own, source = _prompts(situation, warn)
     plan = build_plan(stated, ordered, own, on_cpu=situation.runner == "cpu", prompts_source=source, user_load=running,
-                      runner=situation.runner, locate=lambda ref: model_path(ref, base))
+                      runner_of=lambda candidate: runner_for(candidate, situation),
+                      locate=lambda ref: model_path(ref, base))
     return run_trial(plan, choose=lambda found: finalist(situation, found),
                      stop=PairedStop(stated.objective.worthwhile_gain), progress=progress, checkpoint=checkpoint,
                      resume=resume)
@@ -161,9 +162,8 @@ def _prompts(situation: Situation, warn: Callable[[str], None]) -> tuple[list[Pr
 
 def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str, token: str | None,
                   progress: Progress, warn: Callable[[str], None]) -> TrialEvidence:
-    from probes.trial.servers import compare_servers
-
     from advisor.inquiry import PairedStop
+    from probes.trial.servers import compare_servers
 
     stated = situation.deployment
     candidate, _, running = _best_cell(situation)
@@ -176,10 +176,9 @@ def _compare_urls(situation: Situation, baseline_url: str, speculative_url: str,
 
 def _side_by_side(situation: Situation, base: Path, progress: Progress,
                   warn: Callable[[str], None]) -> TrialEvidence:
+    from advisor.inquiry import PairedStop
     from probes.gpu import probe_gpu
     from probes.trial.servers import side_by_side
-
-    from advisor.inquiry import PairedStop
     from probes.trial.session import describe_host
 
     stated = situation.deployment

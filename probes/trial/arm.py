@@ -29,7 +29,7 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
     plan, label = session.plan, arm.candidate.label
     # A bound on the start, or an engine that never gets ready would eat the budget of all others.
     patience = max(60.0, min(1800.0, session.left_s))
-    process = EngineProcess(engine_args, env=plan.env, repair=plan.repair, start_timeout_s=patience,
+    process = EngineProcess(engine_args, env={**plan.env, **arm.env}, repair=plan.repair, start_timeout_s=patience,
                             silence_s=plan.silence_s)
     estimated = session.estimator.start_s()
     session.tell(f"{label}: starting the engine")
@@ -169,7 +169,7 @@ def _look(session: Session, arm: ArmPlan, block: BlockPlan, data: dict[str, Any]
         return
     if not block.k:
         return
-    drafted, accepted = plausibility.position_totals(_acceptance(data))
+    drafted, accepted = plausibility.position_totals(_acceptance(data, block.k))
     found = plausibility.later_positions(label, drafted, accepted) + plausibility.rates(label, drafted, accepted)
     found += plausibility.counters(label, data["counters"], drafted, data["output_tokens"],
                                    method(arm.candidate.method).always_drafts)
@@ -179,9 +179,9 @@ def _look(session: Session, arm: ArmPlan, block: BlockPlan, data: dict[str, Any]
     session.say(found)
 
 
-def _acceptance(data: dict[str, Any]) -> list[RequestAcceptance]:
+def _acceptance(data: dict[str, Any], k: int) -> list[RequestAcceptance]:
     places = 1 + max((r["place"] for r in data["requests"]), default=0)
-    return request_samples(data["requests"], [Task.MIXED] * places)
+    return request_samples(data["requests"], [Task.MIXED] * places, k)
 
 
 def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: int | None) -> None:
@@ -198,7 +198,8 @@ def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: in
         session.samples = samples
         return
     label = arm.candidate.label
-    session.say(plausibility.later_positions(label, *plausibility.position_totals(_acceptance(data))))
+    totals = plausibility.position_totals(_acceptance(data, k or arm.k_max))
+    session.say(plausibility.later_positions(label, *totals))
     if session.samples:
         session.say(plausibility.sampled_output(label, session.samples, samples, plan.seed))
 

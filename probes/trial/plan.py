@@ -51,6 +51,8 @@ class ArmPlan:
     dynamic: bool
     """k is changed between blocks through the engine's own schedule lookup."""
     blocks: tuple[BlockPlan, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables of this arm alone: the model runner it is to be served on."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class TrialPlan:
             "base": self.base_args, "env": self.env, "models": self.fingerprints, "loads": self.loads,
             "seed": self.seed, "max_tokens": self.max_tokens, "sampling": self.sampling.model_dump(),
             "repair": self.repair, "prompts": prompts_summary(self.prompts).sha256,
-            "arms": [[a.key, a.engine_args, [b.__dict__ for b in a.blocks]] for a in (self.baseline, *self.arms)],
+            "arms": [[a.key, a.engine_args, a.env, [b.__dict__ for b in a.blocks]]
+                     for a in (self.baseline, *self.arms)],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -132,12 +135,14 @@ def speculative_config(candidate: Candidate, k: int, seats: int | None) -> dict[
 
 def build_plan(deployment: Deployment, candidates: Sequence[Candidate], prompts: Sequence[Prompt], *, on_cpu: bool,
                prompts_source: str = "built-in", user_load: int | None = None, budget_s: float | None = None,
-               runner: str | None = None, locate: Callable[[ModelRef], Path | None] | None = None) -> TrialPlan:
+               runner_of: Callable[[Candidate], str | None] | None = None,
+               locate: Callable[[ModelRef], Path | None] | None = None) -> TrialPlan:
     """The plan for these candidates, in their order (give the most promising first).
 
-    `user_load` is the running requests to decide for (the workload's concurrency by default). `runner` is v1, v2 or cpu
-    where known: it says whether k can be varied inside one start. `locate` finds a model's folder on this machine; an
-    id without one is left to the engine to resolve.
+    `user_load` is the running requests to decide for (the workload's concurrency by default). `runner_of` names the
+    runner a candidate would be served on (v1, v2, cpu), where known: the arm is timed on it, and it says whether k can
+    be varied inside one start. `locate` finds a model's folder on this machine; an id without one is left to the
+    engine to resolve.
     """
     find = locate or _folder
     base = engine_arguments(deployment.engine, _place(deployment.target, find), deployment.target.revision, on_cpu)
@@ -156,12 +161,14 @@ def build_plan(deployment: Deployment, candidates: Sequence[Candidate], prompts:
     for number, stated in enumerate(candidates, 1):
         candidate = _located(stated, find)
         honours = method(candidate.method).dynamic_schedule
-        dynamic = bool(honours) and (runner or ("v1" if on_cpu else "v2")).replace("cpu", "v1") in honours
+        runner = (runner_of(stated) if runner_of is not None else None) or ("cpu" if on_cpu else "v2")
+        dynamic = bool(honours) and runner.replace("cpu", "v1") in honours
         top = max(candidate.k)
         arms.append(ArmPlan(
             f"{number} {candidate.label}", stated,
             {**base, "speculative_config": speculative_config(candidate, top, seats if dynamic else None)},
-            top, dynamic, _candidate_blocks(outputs, candidate.k, dynamic, loads, load, every_k=not on_cpu)))
+            top, dynamic, _candidate_blocks(outputs, candidate.k, dynamic, loads, load, every_k=not on_cpu),
+            env={} if on_cpu else {"VLLM_USE_V2_MODEL_RUNNER": "1" if runner == "v2" else "0"}))
     models = [deployment.target, *(c.draft for c in candidates if c.draft is not None)]
     target = find(deployment.target)
     return TrialPlan(

@@ -63,10 +63,11 @@ def prefill_samples(rows: Sequence[Sequence[Any]]) -> list[PrefillSample]:
     return [PrefillSample(tokens=row[3], step_ms=row[0]) for row in rows if row[3] and row[1] == row[2]]
 
 
-def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[RequestAcceptance]:
-    """One entry a request that decoded at all; `tasks[i]` belongs to the block's i-th prompt."""
+def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],
+                    k: int) -> list[RequestAcceptance]:
+    """One entry a request that decoded at all; `tasks[i]` belongs to the block's i-th prompt, `k` is what it asked for."""
     return [RequestAcceptance(task=tasks[r["place"]], prompt_tokens=r["prompt_tokens"], output_tokens=len(r["ids"]),
-                              steps=r["steps"], drafted=tuple(r["drafted"]), accepted=tuple(r["accepted"]))
+                              steps=r["steps"], k=k, drafted=tuple(r["drafted"]), accepted=tuple(r["accepted"]))
             for r in requests if r["steps"]]
 
 

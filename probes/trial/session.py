@@ -123,7 +123,7 @@ class Session:
         self.repairs = tuple(sorted({*self.repairs, *process.info.get("repairs", ())}))
         if first:
             self.change(arm, start_s=process.info["start_s"], kv_cache_tokens=process.info.get("kv_cache_tokens"),
-                        model_memory_bytes=process.info.get("model_memory_bytes"))
+                        model_memory_bytes=process.info.get("model_memory_bytes"), runner=process.info.get("runner"))
 
     def close(self, arm: ArmPlan, process: EngineProcess) -> None:
         """End the engine and count its seconds, once."""
@@ -154,7 +154,7 @@ class Session:
         task = self.plan.task_of(places)
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
-        requests = request_samples(fresh, tasks) if arm.k_max and block.k else []
+        requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
         self.change(
             arm, steps=(*evidence.steps, *step_samples(data["steps"], block.k, task)),
             prefill=(*evidence.prefill, *prefill_samples(data["steps"])),
@@ -202,7 +202,8 @@ class Session:
             max_tokens=self.plan.max_tokens, prompts=self.plan.summary(mean),
             arms=tuple(self.arms[arm.key] for arm in order if arm.key in self.arms), comparison=self.comparison,
             implausible=tuple(self.implausible), repairs=self.repairs,
-            engine_s=sum(arm.engine_s for arm in self.arms.values()), budget_s=self.plan.budget_s, stopped=self.stopped)
+            engine_s=self.spent_s + (earlier.engine_s if earlier else 0.0),
+            budget_s=self.plan.budget_s, stopped=self.stopped)
 
     def finish(self) -> None:
         """The last word on disk: nothing where all is done, else what a later run needs to go on."""

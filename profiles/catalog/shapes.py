@@ -58,11 +58,11 @@ class ModelShape(Schema):
     architectures: tuple[str, ...] = ()
     model_type: str = ""
     params: int
-    """Parameters stored, embeddings included."""
+    """Parameters stored, embeddings included, MTP layers apart (`mtp_params`)."""
     active_params: int
     """Parameters one token's forward pass multiplies with (equals `params` minus unread embeddings when dense)."""
     embedding_params: int = 0
-    """Input embedding table (looked up, not read whole)."""
+    """Size of the input embedding table (looked up, not read whole); 0 for a head that shares the target's."""
     num_layers: int
     hidden_size: int
     num_attention_heads: int
@@ -82,6 +82,8 @@ class ModelShape(Schema):
     """Exact bytes of the weights from safetensors headers, where read."""
     mtp_layers: int = 0
     """Multi-token-prediction layers in the checkpoint (k must be a multiple of, or within, this)."""
+    mtp_params: int = 0
+    """Parameters of those layers: loaded only when they draft. Counted neither in `params` nor in `weight_bytes`."""
     draft_vocab_size: int | None = None
     """A head's reduced vocabulary."""
     tokenizer: TokenizerFingerprint | None = None

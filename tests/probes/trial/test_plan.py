@@ -41,7 +41,8 @@ def deployment(models, **changes):
 
 def plan_for(models, on_cpu=True, runner=None, **changes):
     stated = deployment(models, **changes)
-    return build_plan(stated, stated.candidates, prompts(code=20, creative=20), on_cpu=on_cpu, runner=runner)
+    return build_plan(stated, stated.candidates, prompts(code=20, creative=20), on_cpu=on_cpu,
+                      runner_of=lambda _: runner)
 
 
 def test_the_baseline_arm_has_the_deployments_arguments_and_no_speculation(models):

@@ -52,8 +52,8 @@ def test_a_long_cell_is_thinned_and_counts_only_what_it_keeps():
 def test_requests_that_never_decoded_are_no_observation():
     requests = [{"place": 0, "prompt_tokens": 5, "ids": [1], "steps": 0, "drafted": [], "accepted": []},
                 {"place": 1, "prompt_tokens": 6, "ids": [1, 2, 3], "steps": 1, "drafted": [1, 1], "accepted": [1, 0]}]
-    only = request_samples(requests, [Task.CODE, Task.CHAT])
-    assert [(r.task, r.steps, r.output_tokens) for r in only] == [(Task.CHAT, 1, 3)]
+    only = request_samples(requests, [Task.CODE, Task.CHAT], k=3)
+    assert [(r.task, r.k, r.steps, r.output_tokens) for r in only] == [(Task.CHAT, 3, 1, 3)]
 
 
 def test_a_blocks_decode_rate_counts_full_load_decode_steps_only():

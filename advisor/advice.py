@@ -1,0 +1,102 @@
+"""One pure function from a situation to the record that holds everything the advice rests on."""
+
+from __future__ import annotations
+
+from advisor.cost.measured import MeasuredCost
+from advisor.cost.step import runner_for
+from advisor.decision import Choice, decide
+from advisor.prediction import Pricing, price
+from advisor.reasons import write_reasons
+from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
+from advisor.situation import Situation
+from profiles.methods import method
+from profiles.version import __version__
+
+
+def advise(situation: Situation, created_at: str) -> Record:
+    """The advice for a situation, its config included.
+
+    created_at is UTC in ISO 8601, passed in because the advisor reads no clock. The same situation always gives the
+    same record.
+    """
+    from advisor.emit.vllm_config import emit
+
+    pricing = price(situation)
+    choice = decide(pricing)
+    reasons = write_reasons(pricing, choice)
+    decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
+    memory = pricing.memory[choice.best.label] if choice.best is not None else pricing.memory["none"]
+    emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)
+    return Record(
+        decision=decision,
+        reasons=reasons,
+        candidates=pricing.table,
+        memory=memory,
+        memory_by_candidate={label: plan for label, plan in pricing.memory.items() if label != "none"},
+        emitted=emitted,
+        deployment=situation.deployment,
+        evidence=situation.evidence,
+        assumptions=tuple(pricing.assumptions) + situation.notes,
+        warnings=tuple(_warnings(pricing, choice, memory, reasons)),
+        provenance=Provenance(
+            tool_version=__version__,
+            created_at=created_at,
+            vllm_version=situation.release.version,
+            runner=_runner(pricing, choice),
+            gpu=situation.gpu.name
+            if situation.gpu is not None
+            else ("cpu" if situation.runner == "cpu" else "unknown"),
+            gpu_count=situation.gpu_count,
+            target=situation.target,
+            drafts=tuple(situation.drafts.values()),
+            cost_source=pricing.cost.description,
+        ),
+        per_position={
+            label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"
+        },
+        extra={
+            "loads": list(pricing.loads),
+            "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
+            "fit_residual": pricing.cost.residual_log_sd if isinstance(pricing.cost, MeasuredCost) else None,
+        },
+    )
+
+
+def _runner(pricing: Pricing, choice: Choice) -> str:
+    if choice.best is None or choice.decision.enable is not True:
+        return pricing.situation.runner
+    return runner_for(choice.best.candidate, pricing.situation)
+
+
+def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[Reason, ...]) -> list[str]:
+    situation = pricing.situation
+    warnings: list[str] = []
+    trial = situation.trial
+    if trial is not None:
+        warnings += [f"{item.arm}: {item.message}" for item in trial.implausible if item.severity != "info"]
+        warnings += [
+            f"{arm.candidate.label}: {arm.status.value}{f' ({arm.error})' if arm.error else ''}"
+            for arm in trial.arms
+            if arm.status.value not in ("done", "skipped")
+        ]
+        if not isinstance(pricing.cost, MeasuredCost):
+            warnings.append(
+                "the trial's step times were not used: it ran on another kind of device, or without a timed baseline; "
+                "its acceptance was"
+            )
+    if pricing.saturated:
+        warnings.append("the stated arrival rate is more than this engine can serve: the queue would grow without end")
+    sampling = situation.deployment.workload.sampling
+    if sampling.min_p > 1e-5 and choice.decision.enable:
+        warnings.append("vLLM refuses requests with min_p above 1e-5 once speculation is on")
+    if memory.fits is None:
+        warnings.append("whether it fits in memory is unknown")
+    if choice.decision.enable and choice.best is not None:
+        runner = runner_for(choice.best.candidate, situation)
+        if runner != situation.runner:
+            described = method(choice.best.candidate.method)
+            warnings.append(
+                f"serve on the {runner.upper()} runner (VLLM_USE_V2_MODEL_RUNNER={'1' if runner == 'v2' else '0'}): "
+                f"{described.title} is priced there"
+            )
+    return warnings

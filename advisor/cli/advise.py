@@ -1,0 +1,140 @@
+"""`specadvise advise`: a deployment in; a recommendation, a record, a report and a config that boots out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli.advise_flags import Duration, flags_of
+from advisor.cli.output import format_option, make_folder, quiet_option, say, write_together
+from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
+
+if TYPE_CHECKING:
+    from advisor.record import Record
+
+TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
+"""Where the token of a protected server is read from: never from the command line, which other users can see."""
+
+
+@click.command()
+@click.argument("deployment", required=False, metavar="[DEPLOYMENT.yaml]")
+@click.option("--target", help="Target model: HF id or folder.")
+@click.option("--draft", multiple=True, help="Draft model or head to consider; repeat for several.")
+@click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat.")
+@click.option("-k", "--k", "k", help="Speculative tokens to look at: 3, 1,3,5 or 1-5.")
+@click.option("--gpu", help="GPU by name (H100, RTX PRO 6000, ...), `cpu`, or `auto` to probe this machine.")
+@click.option("--gpus", type=int, help="GPUs the engine may use; split over them unless the parallel sizes are stated.")
+@click.option("--vllm-version", help="vLLM release the config is for; the installed one by default.")
+@click.option("--tensor-parallel-size", type=int, help="GPUs one layer is split over.")
+@click.option("--max-model-len", type=int, help="Longest prompt + output in tokens.")
+@click.option("--max-num-seqs", type=int, help="Most requests in one step.")
+@click.option("--gpu-memory-utilization", type=float, help="Share of each GPU the engine may take.")
+@click.option("--concurrency", type=float, help="Requests running at once at the usual load.")
+@click.option("--rate", type=float, help="Requests per second, where concurrency is not known.")
+@click.option("--prompt-len", type=float, help="Mean prompt length in tokens.")
+@click.option("--output-len", type=float, help="Mean output length in tokens.")
+@click.option("--task", multiple=True, help="Task family (code, json, chat, creative, ...); repeat for a mix.")
+@click.option("--temperature", type=float, help="Sampling temperature most requests use.")
+@click.option("--goal", help="What to optimise: latency, throughput or cost.")
+@click.option("--worthwhile-gain", type=float, help="Smallest relative gain worth the complexity (0.05 is 5 %).")
+@click.option("--server", help="Running vLLM whose load is read (URL), or a saved dump of its metrics.")
+@click.option("--trial/--no-trial", "trial", default=None, help="Run a short trial on the real engine here.")
+@click.option("--budget", type=Duration(), help="Time the trial may take: 90s, 10m, 1h.")
+@click.option("--prompts", help="JSONL of your own prompts for the trial.")
+@click.option("--resume", is_flag=True, help="Go on with a trial that was interrupted (same --out).")
+@click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")
+@click.option("--offline", is_flag=True, help="Never ask the model hub.")
+@click.option("--out", default="out", show_default=True, help="Folder for vllm.yaml, record.json and report.html.")
+@format_option("text", "json", "markdown")
+@quiet_option
+def advise(
+    deployment: str | None,
+    resume: bool,
+    evidence: tuple[str, ...],
+    offline: bool,
+    out: str,
+    output_format: str,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Decide whether speculation pays here, and write the vLLM config that does it.
+
+    State the deployment in a file (`specadvise init` writes one), with flags, or both: flags win. Writes
+    vllm.yaml, record.json and report.html into the folder --out and prints the report.
+
+    Exit codes: 0 decided, 2 unreadable input, 3 could not decide, 4 a probe or the engine failed and nothing could
+    be concluded.
+    """
+    from advisor.cli.deployment_file import load_deployment
+    from advisor.cli.gathering import gather, with_evidence
+    from advisor.cli.report import print_record
+
+    if deployment is None and given.get("target") is None:
+        raise InputError(
+            "no deployment is given: name a file (`specadvise init` writes one), or state it with --target, "
+            "--gpu, --concurrency and the like"
+        )
+    flags = flags_of(given)
+    path = Path(deployment) if deployment is not None else None
+    stated = load_deployment(path, flags)
+    if evidence:
+        files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
+        stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
+    base = path.absolute().parent if path is not None else Path.cwd()
+    stated = _split_over(stated, flags)
+    folder = Path(out)
+    make_folder(folder)
+
+    def warn(message: str) -> None:
+        say(f"specadvise: {message}")
+
+    situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn)
+    engine_failed = False
+    if stated.trial.enabled:
+        from advisor.cli.trial_stage import run_stage
+
+        found, measured = run_stage(situation, base, folder, resume=resume, quiet=quiet, warn=warn)
+        engine_failed = not measured
+        if found is not None:
+            situation = with_evidence(situation, [found])
+    record = _decide(situation)
+    _write(record, folder)
+    print_record(record, output_format)
+    say(f"Wrote {folder / 'vllm.yaml'}, record.json and report.html", quiet)
+    if record.decision.enable is None:
+        return EXIT_PROBE_FAILED if engine_failed else EXIT_ABSTAINED
+    return EXIT_OK
+
+
+def _split_over(stated: Any, flags: Any) -> Any:
+    """`--gpus 4` without parallel sizes means one engine over the four: layers split, as vLLM users do it first."""
+    engine = stated.engine
+    sizes = {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
+    if ("hardware", "count") not in flags or sizes & engine.model_fields_set or (stated.hardware.count or 1) <= 1:
+        return stated
+    return stated.model_copy(
+        update={"engine": engine.model_copy(update={"tensor_parallel_size": stated.hardware.count})}
+    )
+
+
+def _decide(situation: Any) -> Record:
+    from advisor.advice import advise as decide
+    from advisor.cli.provenance import now
+
+    record: Record = decide(situation, now())
+    return record
+
+
+def _write(record: Record, folder: Path) -> None:
+    from advisor.report import render
+
+    write_together(
+        {
+            folder / "vllm.yaml": record.emitted.vllm_yaml,
+            folder / "record.json": record.model_dump_json(indent=2) + "\n",
+            folder / "report.html": render(record, "html"),
+        }
+    )

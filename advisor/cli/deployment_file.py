@@ -1,0 +1,302 @@
+"""Loads the deployment: the file, the flags over it, and one clear sentence for each thing that is wrong.
+
+Local model folders become absolute here, so that the emitted config boots from wherever it is started.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.errors import InputError
+from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+MAX_SENTENCES = 12
+"""More mistakes than this are counted, not listed."""
+
+
+@dataclass
+class Stated:
+    """What the user stated: file and flags merged, and where each value was given."""
+
+    value: dict[str, Any]
+    source: LinedYaml | None = None
+    flags: dict[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, path: KeyPath) -> str:
+        """The flag (`--concurrency`) or `file:line` that gave the value at `path`."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.flags:
+                return self.flags[path[:length]]
+        if self.source is not None:
+            return self.source.where(path)
+        return "the command line"
+
+
+def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] | None = None) -> Deployment:
+    """The deployment of `path` (or of flags alone) with `flags` over it.
+
+    `flags` maps the place in the file, e.g. ("engine", "max_model_len"), to the flag's name and its value; a flag wins
+    over the file. Raises InputError with one sentence a mistake: file:line or flag, field, value, what was expected.
+    """
+    stated = _merge(read_yaml(path) if path is not None else None, flags or {})
+    try:
+        deployment = Deployment.model_validate(stated.value)
+    except ValidationError as error:
+        sentences = list(dict.fromkeys(_sentence(detail, stated) for detail in error.errors(include_url=False)))
+        if len(sentences) > MAX_SENTENCES:
+            sentences = [*sentences[:MAX_SENTENCES], f"and {len(sentences) - MAX_SENTENCES} more"]
+        raise InputError("\n".join(sentences)) from None
+    _refuse_shadowing(deployment, stated)
+    return with_absolute_paths(deployment, path.absolute().parent if path is not None else Path.cwd())
+
+
+def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -> Stated:
+    value: Any = {} if source is None else source.value
+    if source is not None and value is None:
+        raise InputError(
+            f"{source.name} is empty: expected at least `target: <model>`; `specadvise init` writes a file to "
+            "start from"
+        )
+    if not isinstance(value, dict):
+        assert source is not None  # noqa: S101 - without a file the value is a mapping
+        raise InputError(
+            f"{source.where(())}: the document is {_shown(value)}: expected a mapping that starts like "
+            "`target: <model>`; `specadvise init` writes a file to start from"
+        )
+    value = _without_empty_sections(value)
+    stated = Stated(value, source, {place: name for place, (name, _) in flags.items()})
+    for place, (name, given) in flags.items():
+        section = value
+        for part in place[:-1]:
+            inner = section.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise InputError(
+                    f"{stated.where(place[:-1])}: {_dotted(place[:-1])} is {_shown(inner)}: expected a mapping, "
+                    f"so that {name} can set a field in it"
+                )
+            section = inner
+        section[place[-1]] = given
+        if place == ("workload", "concurrency"):
+            section.pop("arrival_rate_rps", None) if ("workload", "arrival_rate_rps") not in flags else None
+        elif place == ("workload", "arrival_rate_rps"):
+            # One load only may be stated: the one on the command line replaces whichever the file has.
+            section.pop("concurrency", None) if ("workload", "concurrency") not in flags else None
+    return stated
+
+
+def _without_empty_sections(value: dict[Any, Any], place: KeyPath = ()) -> dict[Any, Any]:
+    """A copy without sections left empty (`engine:` with every field commented out reads as null)."""
+    kept: dict[Any, Any] = {}
+    owner = _model_at(place)
+    for key, inner in value.items():
+        info = owner.model_fields.get(key) if owner and isinstance(key, str) else None
+        if inner is None and info is not None and isinstance(info.default, BaseModel):
+            continue
+        if info is not None and isinstance(inner, dict):
+            inner = (
+                _without_empty_sections(inner, (*place, key)) if isinstance(info.default, BaseModel) else dict(inner)
+            )
+        kept[key] = inner
+    return kept
+
+
+# --- one sentence a mistake ----------------------------------------------------------------------------------------
+def _sentence(detail: ErrorDetails, stated: Stated) -> str:
+    place = tuple(part for part in detail["loc"] if part != "[key]")
+    kind, message, given, context = detail["type"], detail["msg"], detail["input"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        owner = _model_at(place[:-1])
+        names = sorted(owner.model_fields) if owner else []
+        near = difflib.get_close_matches(str(place[-1]), names, n=1)
+        elsewhere = next((f"{_dotted(p)}" for p in _all_fields() if p[-1] == place[-1]), None)
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"it belongs under {elsewhere}"
+            if elsewhere
+            else f"expected one of {', '.join(names)}"
+        )
+        return (
+            f"{stated.where(place)}: {_dotted(place[:-1]) or 'the deployment'} has no field {str(place[-1])!r}: {hint}"
+        )
+    if kind == "missing":
+        if place == ("target",):
+            return (
+                f"{stated.where(())}: no target is named: expected `target: <HF id or folder>` in the file or "
+                "--target on the command line"
+            )
+        return f"{stated.where(place)}: {_dotted(place)} is missing: expected {_expected_at(place) or 'a value'}"
+    if kind in ("value_error", "assertion_error"):
+        text = str(context.get("error", message)).rstrip(".")
+        # A validator's own sentence already names value and expectation; it needs only the place.
+        return f"{stated.where(place)}: {_dotted(place) + ': ' if place else ''}{text}"
+    expected = _expected(kind, message, context, place)
+    return f"{stated.where(place)}: {_dotted(place)} is {_shown(given)}: expected {expected}"
+
+
+_BOUNDS = {
+    "greater_than": ("gt", "a number above"),
+    "greater_than_equal": ("ge", "a number of at least"),
+    "less_than": ("lt", "a number below"),
+    "less_than_equal": ("le", "a number of at most"),
+}
+_KINDS = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text (put it in quotes)",
+    "string_too_short": "text that is not empty",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping of name to value",
+    "model_type": "a mapping of fields",
+    "model_attributes_type": "a mapping of fields",
+}
+
+
+def _expected(kind: str, message: str, context: Mapping[str, Any], place: KeyPath) -> str:
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        return f"{words} {context[key]:g}"
+    if kind in ("enum", "literal_error"):
+        return f"one of {context['expected'].replace(chr(39), '')}"
+    if kind in ("model_type", "model_attributes_type"):
+        owner = _model_at(place)
+        if owner is ModelRef:
+            return "an HF id, a folder, or a mapping with `id`"
+        if owner is Candidate:
+            return "a method's name, or a mapping with `method`"
+        return f"a mapping of {', '.join(owner.model_fields)}" if owner else _KINDS[kind]
+    return _KINDS.get(kind) or message.removeprefix("Input should be ").removeprefix("Input should ")
+
+
+def _expected_at(place: KeyPath) -> str:
+    """The field's own docstring, first sentence: what it is for says what was expected."""
+    owner = _model_at(place[:-1])
+    info = owner.model_fields.get(str(place[-1])) if owner else None
+    return info.description.split(". ")[0].rstrip(".") if info and info.description else ""
+
+
+def _all_fields() -> list[KeyPath]:
+    return [
+        (section, name)
+        for section in Deployment.model_fields
+        if (model := _model_at((section,))) is not None
+        for name in model.model_fields
+    ]
+
+
+def _model_at(place: KeyPath) -> type[BaseModel] | None:
+    """The schema class at `place` in a deployment, None where there is none."""
+    kind: Any = Deployment
+    for part in place:
+        if isinstance(part, int):
+            continue
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)) or part not in kind.model_fields:
+            return None
+        kind = _innermost(kind.model_fields[part].annotation)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _innermost(annotation: Any) -> Any:
+    """`X` of `X | None` and of `tuple[X, ...]`."""
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType, tuple):
+        inner = [a for a in typing.get_args(annotation) if a is not type(None) and a is not Ellipsis]
+        return _innermost(inner[0]) if inner else annotation
+    return annotation
+
+
+def _dotted(place: KeyPath) -> str:
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# --- what a valid file may still get wrong -------------------------------------------------------------------------
+def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
+    """`extra_args` may not repeat what is stated elsewhere or what this tool decides; nothing may carry secrets."""
+    from advisor.emit.options import is_secret, misplaced_option
+
+    for name in deployment.engine.env:
+        if is_secret(name):
+            raise InputError(
+                f"{stated.where(('engine', 'env', name))}: engine.env.{name} is a secret: it would stand in every "
+                "file written; set it in the server's environment instead and remove it here"
+            )
+    for name in deployment.engine.extra_args:
+        problem = misplaced_option(name)
+        if problem is not None:
+            place: KeyPath = ("engine", "extra_args", name)
+            raise InputError(f"{stated.where(place)}: {_dotted(place)}: {problem}")
+
+
+def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
+    """The deployment with folders and files under `base` (or in the home folder) named by absolute paths.
+
+    A model's id stays an id unless a folder of that name is there; prompts, evidence and dumps are always files.
+    """
+
+    def file(name: str) -> str:
+        return os.path.abspath(base / Path(name).expanduser())
+
+    trial, sources = deployment.trial, deployment.sources
+    server = sources.server
+    if server is not None and "://" not in server and (base / Path(server).expanduser()).exists():
+        server = file(server)
+    return deployment.model_copy(
+        update={
+            "target": _absolute(deployment.target, base),
+            "candidates": tuple(
+                c.model_copy(update={"draft": _absolute(c.draft, base)}) if c.draft else c
+                for c in deployment.candidates
+            ),
+            "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
+            "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
+        }
+    )
+
+
+def _absolute(ref: ModelRef, base: Path) -> ModelRef:
+    try:
+        # Not resolved: a link such as models/current is the user's name for what is behind it.
+        folder = Path(os.path.abspath(base / Path(ref.id).expanduser()))
+        if not folder.is_dir():
+            return ref
+    except (OSError, RuntimeError, ValueError):
+        # Not a path this system can even ask about (too long, no such home): then it is an id.
+        return ref
+    return ref.model_copy(update={"id": str(folder)})

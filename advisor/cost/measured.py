@@ -1,0 +1,315 @@
+"""Step time from a trial: a non-negative fit of what was timed, corrected to agree with every measured cell.
+
+The fit separates the target's step, its growth with requests, tokens and context, the drafter's passes and the fixed
+price of a loaded speculation. Where a (k, running) cell was timed its own time is used; between cells the fit's error
+is interpolated; beyond them the interval widens with the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from advisor.cost.fit import nonnegative_least_squares
+from advisor.cost.roofline import RooflineCost
+from advisor.cost.step import Cost, Step
+from advisor.situation import Situation
+from profiles.deployment import Candidate
+from profiles.evidence import ArmEvidence, StepSample, TrialEvidence
+from profiles.methods import method
+from profiles.schema import Source
+
+_KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+_FLOOR_LOG_SD = 0.015
+"""Two runs of one cell differ by about this much even when each is long: machines drift."""
+_PER_DISTANCE_LOG_SD = 0.12
+"""Widening per unit of distance from the nearest measured cell (a factor e in load, or 3 in k)."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One timed shape of step: mean milliseconds, drafter's share where timed."""
+
+    arm: str
+    k: int
+    running: float
+    tokens: float
+    context_tokens: float
+    ms: float
+    draft_ms: float | None
+    log_sd: float
+    n: int
+
+
+def steady_mean(values: Sequence[float]) -> float:
+    """Mean with hiccups clipped at three medians: lookups need the mean (their steps are of two kinds), and one
+    pause of the machine must not decide."""
+    ordered = sorted(values)
+    middle = ordered[len(ordered) // 2]
+    clipped = [min(v, 3.0 * middle) for v in ordered]
+    return sum(clipped) / len(clipped)
+
+
+def _cell(arm: ArmEvidence, label: str, sample: StepSample) -> Cell | None:
+    if not sample.step_ms or sample.running < 1:
+        return None
+    mean = steady_mean(sample.step_ms)
+    if mean <= 0:
+        return None
+    n = len(sample.step_ms)
+    spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in sample.step_ms) / max(1, n - 1)) / mean
+    drafted = steady_mean(sample.draft_ms) if sample.draft_ms else None
+    return Cell(
+        label,
+        sample.k,
+        float(sample.running),
+        max(sample.tokens_per_step, float(sample.running)),
+        sample.context_tokens,
+        mean,
+        drafted,
+        math.hypot(spread / math.sqrt(n), _FLOOR_LOG_SD),
+        n,
+    )
+
+
+def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
+    """Every timed shape of every arm that was timed at all, baseline included (arm label `none`)."""
+    found: list[Cell] = []
+    for arm in trial.arms:
+        for sample in arm.steps:
+            cell = _cell(arm, arm.candidate.label, sample)
+            if cell is not None:
+                found.append(cell)
+    return tuple(found)
+
+
+def timings_apply(trial: TrialEvidence, situation: Situation) -> bool:
+    """Whether a trial's times say anything about this deployment: acceptance travels between devices, time does not."""
+    on_cpu = trial.device.strip().lower() == "cpu"
+    return on_cpu == (situation.runner == "cpu")
+
+
+@dataclass
+class MeasuredCost:
+    """StepCost fitted to a trial; `of` returns None where the baseline was not timed on this kind of device."""
+
+    situation: Situation
+    cells: tuple[Cell, ...]
+    fallback: RooflineCost
+    hardware: str
+    arms: tuple[str, ...] = ()
+    knot: float = 16.0
+    coefficients: dict[str, float] = field(default_factory=dict)
+    residual_log_sd: float = 0.0
+    """Root mean square of ln(measured / fit) over the cells: what the fit alone would miss."""
+    prefill_line: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _residuals: dict[str, list[tuple[Cell, float]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, situation: Situation) -> MeasuredCost | None:
+        trial = situation.trial
+        if trial is None or not timings_apply(trial, situation):
+            return None
+        cells = cells_of(trial)
+        if not any(cell.arm == "none" for cell in cells):
+            return None
+        model = cls(situation, cells, RooflineCost.of(situation), trial.hardware)
+        model.arms = tuple(sorted({cell.arm for cell in cells if cell.arm != "none"}))
+        model._fit()
+        model._fit_prefill(trial)
+        return model
+
+    @property
+    def description(self) -> str:
+        return (
+            f"measured by a trial on {self.hardware}: {len(self.cells)} shapes of step timed, which the fit alone "
+            f"misses by {100 * self.residual_log_sd:.1f} % (root mean square)"
+        )
+
+    # --- the fit ------------------------------------------------------------------------------------------------
+    def _row(
+        self, arm: str, k: int, running: float, tokens: float, context: float, knot: float, *, with_draft: bool
+    ) -> list[float]:
+        row = [
+            1.0,
+            running,
+            max(0.0, tokens - running),
+            max(0.0, tokens - max(knot, running)),
+            running * context / 1000.0,
+        ]
+        for name in self.arms:
+            own = name == arm
+            row += [1.0 if own else 0.0, running if own else 0.0]
+            row += [float(k) if own and with_draft else 0.0, k * running if own and with_draft else 0.0]
+        return row
+
+    def _columns(self) -> list[str]:
+        names = ["step", "per_request", "per_token", "per_token_beyond_knot", "per_1000_kv_tokens"]
+        for arm in self.arms:
+            names += [
+                f"{arm}: loaded",
+                f"{arm}: loaded_per_request",
+                f"{arm}: draft_pass",
+                f"{arm}: draft_pass_per_request",
+            ]
+        return names
+
+    def _fit(self) -> None:
+        import numpy as np
+
+        best: tuple[float, float, list[float]] = (math.inf, self.knot, [])
+        tops = [cell.tokens for cell in self.cells]
+        for knot in [k for k in _KNOTS if k < max(tops)] or [max(tops)]:
+            rows: list[list[float]] = []
+            values: list[float] = []
+            for cell in self.cells:
+                # Where the drafter was timed the rest of the step is fitted without it, and its passes get a row of
+                # their own: the two then cannot be confused.
+                timed = cell.draft_ms is not None and cell.k > 0
+                rest = cell.ms - (cell.draft_ms or 0.0) if timed else cell.ms
+                row = self._row(
+                    cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=not timed
+                )
+                rows.append([v / cell.ms for v in row])
+                values.append(rest / cell.ms)
+                if timed:
+                    whole = self._row(
+                        cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=True
+                    )
+                    rows.append([(w - r) / cell.ms for w, r in zip(whole, row, strict=True)])
+                    values.append((cell.draft_ms or 0.0) / cell.ms)
+            solution = nonnegative_least_squares(rows, values)
+            error = float(np.sum((np.asarray(rows) @ solution - np.asarray(values)) ** 2))
+            if error < best[0] - 1e-12:
+                best = (error, knot, [float(v) for v in solution])
+        _, self.knot, solved = best
+        self.coefficients = dict(zip(self._columns(), solved, strict=True))
+        total = 0.0
+        for cell in self.cells:
+            predicted = self._fitted(cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens)
+            residual = math.log(cell.ms / max(predicted, 1e-9))
+            total += residual**2
+            self._residuals.setdefault(cell.arm, []).append((cell, residual))
+        self.residual_log_sd = math.sqrt(total / len(self.cells))
+
+    def _fitted(self, arm: str, k: int, running: float, tokens: float, context: float) -> float:
+        row = self._row(arm, k, running, tokens, context, self.knot, with_draft=True)
+        return sum(v * c for v, c in zip(row, self.coefficients.values(), strict=True))
+
+    def _corrected(self, arm: str, k: int, running: float, tokens: float, context: float) -> tuple[float, float]:
+        """Milliseconds and log standard deviation of a step of an arm that was timed."""
+        weights = value = spread = 0.0
+        nearest = math.inf
+        for cell, residual in self._residuals[arm]:
+            # An idle speculation is another kind of step than a short draft: it says little about k of 1 and more.
+            idle = 1.0 if (cell.k == 0) != (k == 0) else 0.0
+            longer = 0.5 * math.log((context + 64.0) / (cell.context_tokens + 64.0))
+            distance = math.hypot(math.log(max(running, 0.5) / cell.running), (k - cell.k) / 3.0, longer) + idle
+            weight = cell.n**0.5 / (distance * distance + 1e-4)
+            weights += weight
+            value += weight * residual
+            spread += weight * cell.log_sd
+            nearest = min(nearest, distance)
+        ms = self._fitted(arm, k, running, tokens, context) * math.exp(value / weights)
+        off_cell = min(1.0, nearest / 0.3) * self.residual_log_sd
+        return ms, math.sqrt((spread / weights) ** 2 + off_cell**2 + (_PER_DISTANCE_LOG_SD * nearest) ** 2)
+
+    def _fit_prefill(self, trial: TrialEvidence) -> None:
+        for arm in trial.arms:
+            samples = [p for p in arm.prefill if p.tokens > 0 and p.step_ms > 0]
+            if len(samples) < 3:
+                continue
+            rows = [[1.0 / p.step_ms, p.tokens / p.step_ms] for p in samples]
+            fixed, per_token = (float(v) for v in nonnegative_least_squares(rows, [1.0] * len(rows)))
+            self.prefill_line[arm.candidate.label] = (fixed, per_token)
+
+    # --- StepCost -----------------------------------------------------------------------------------------------
+    def target(self, running: float, tokens: float, context_tokens: float) -> Cost:
+        ms, spread = self._corrected("none", 0, running, max(tokens, running), context_tokens)
+        return Cost(ms, spread, Source.MEASURED)
+
+    def _scale(self, running: float, context: float) -> float:
+        """Measured over modelled baseline: carries a modelled part over to this machine."""
+        return self.target(running, running, context).ms / self.fallback.target(running, running, context).ms
+
+    def _verify_untimed(self, running: float, tokens: float, context: float) -> Cost:
+        """The target's pass with drafted tokens where this candidate was not timed: fitted if another one was, since
+        the baseline alone says nothing of several tokens a request; else grown as the facts have it."""
+        if any(cell.tokens > 1.5 * cell.running for cell in self.cells):
+            return self.target(running, tokens, context)
+        base = self.target(running, running, context)
+        growth = self.fallback.target(running, tokens, context).ms / self.fallback.target(running, running, context).ms
+        return Cost(base.ms * growth, math.hypot(base.log_sd, self.fallback.machine.ratio_log_sd), Source.MODELLED)
+
+    def draft(self, candidate: Candidate, running: float, k: int, context_tokens: float) -> Cost:
+        arm = candidate.label
+        if arm not in self._residuals:
+            modelled = self.fallback.draft(candidate, running, k, context_tokens)
+            return Cost(modelled.ms * self._scale(running, context_tokens), max(0.4, modelled.log_sd), Source.MODELLED)
+        ms = k * (
+            self.coefficients[f"{arm}: draft_pass"] + running * self.coefficients[f"{arm}: draft_pass_per_request"]
+        )
+        return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
+
+    def overhead(self, candidate: Candidate, running: float, k: int) -> Cost:
+        arm = candidate.label
+        if method(candidate.method).drafter == "none":
+            return Cost(0.0, 0.0, Source.MEASURED)
+        if arm not in self._residuals:
+            modelled = self.fallback.overhead(candidate, running, k)
+            return Cost(modelled.ms * self._scale(running, 0.0), max(0.4, modelled.log_sd), Source.MODELLED)
+        ms = self.coefficients[f"{arm}: loaded"] + running * self.coefficients[f"{arm}: loaded_per_request"]
+        return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
+
+    def prefill(self, tokens: float) -> Cost:
+        line = self.prefill_line.get("none")
+        if line is None:
+            return Cost(self.target(1, max(1.0, tokens), 0.0).ms, 0.3, Source.MEASURED)
+        return Cost(line[0] + line[1] * tokens, 0.1, Source.MEASURED)
+
+    def draft_prefill(self, candidate: Candidate, tokens: float) -> Cost:
+        own, base = self.prefill_line.get(candidate.label), self.prefill_line.get("none")
+        if own is None or base is None:
+            modelled = self.fallback.draft_prefill(candidate, tokens)
+            return Cost(modelled.ms * self._scale(1, 0.0), 0.4, Source.MODELLED)
+        return Cost(max(0.0, own[0] - base[0] + (own[1] - base[1]) * tokens), 0.3, Source.MEASURED)
+
+    def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
+        base = self.target(running, running, context_tokens)
+        described = method(candidate.method)
+        if described.drafter == "none":
+            return Step(0.0, base.ms, 0.0, base.log_sd, 0.0, Source.MEASURED)
+        draft = self.draft(candidate, running, k, context_tokens)
+        overhead = self.overhead(candidate, running, k)
+        tokens = running * (1.0 + drafted)
+        if candidate.label not in self._residuals:
+            verify = self._verify_untimed(running, tokens, context_tokens)
+            spread = math.hypot(0.15, 0.4 * (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms))
+            return Step(
+                draft.ms,
+                verify.ms,
+                overhead.ms,
+                math.hypot(verify.log_sd, spread),
+                spread,
+                Source.MODELLED,
+                ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
+            )
+        total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
+        # The split is the fit's, the sum is the cell's: parts are scaled so that they add up to what was timed.
+        fitted = self._fitted(candidate.label, k, running, tokens, context_tokens)
+        scale = total / fitted if fitted > 0 else 1.0
+        draft_ms, overhead_ms = draft.ms * scale, overhead.ms * scale
+        return Step(
+            draft_ms,
+            max(0.0, total - draft_ms - overhead_ms),
+            overhead_ms,
+            spread,
+            math.hypot(spread, base.log_sd),
+            Source.MEASURED,
+        )
+
+
+def cost_model(situation: Situation) -> MeasuredCost | RooflineCost:
+    """The best cost model a situation allows: measured on this kind of device, else modelled from facts."""
+    return MeasuredCost.of(situation) or RooflineCost.of(situation)

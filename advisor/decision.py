@@ -1,0 +1,161 @@
+"""The decision: on, off, or not decidable yet; which candidate and k; where it stops paying."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from advisor.inquiry import would_settle
+from advisor.prediction import Pricing
+from advisor.record import Decision, Priced
+from advisor.schedule import Band, build_schedule, schedule_honoured
+from profiles.deployment import NO_SPECULATION, Candidate, Goal
+from profiles.methods import method
+from profiles.schema import Quantity, Source
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The decision with what the reasons are written from."""
+
+    decision: Decision
+    best: Priced | None
+    """The best cell at the load decided for, whether or not it is worth turning on; None without candidates."""
+    schedule_note: str = ""
+    busy: Priced | None = None
+    """The chosen cell at the busy hour's load, where one is stated."""
+
+
+def _cautious(quantity: Quantity) -> float:
+    """Half-way, in logarithms, between a value and the low end of its interval: a wide guess must not beat a narrow
+    measurement by luck."""
+    low = quantity.low if quantity.low is not None else quantity.value
+    return math.sqrt(max(0.0, quantity.value * low))
+
+
+def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, ...]:
+    """What better means: larger is better. Cells that fit come first, then those that keep the SLOs, then those whose
+    verdict (`worthwhile`: surely, perhaps, surely not) is better."""
+    allowed = (1.0 if cell.fits else 0.0, 1.0 if cell.meets_slo is not False else 0.0)
+    verdict = {True: 2.0, None: 1.0, False: 0.0}[worthwhile]
+    if goal is Goal.LATENCY:
+        ttft = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0
+        return (*allowed, verdict, round(_cautious(cell.speedup), 4), -ttft)
+    return (*allowed, verdict, round(_cautious(cell.tokens_per_s), 4), -float(cell.k))
+
+
+def best_cell(pricing: Pricing, running: int) -> Priced | None:
+    """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate."""
+    goal = pricing.situation.deployment.objective.goal
+    cells = [pricing.at(c, k, running) for c in pricing.candidates for k in c.k]
+    return max(cells, key=lambda cell: rank_key(goal, cell, _verdict(pricing, cell)), default=None)
+
+
+def _verdict(pricing: Pricing, cell: Priced) -> bool | None:
+    """True above the worthwhile gain with the whole interval, False below it, None across."""
+    threshold = 1.0 + pricing.situation.deployment.objective.worthwhile_gain
+    if not cell.fits:
+        return False
+    null = pricing.at(NO_SPECULATION, 0, cell.running)
+    if cell.meets_slo is False and null.meets_slo is not False:
+        return False
+    low = cell.speedup.low if cell.speedup.low is not None else cell.speedup.value
+    high = cell.speedup.high if cell.speedup.high is not None else cell.speedup.value
+    if low > threshold:
+        return True
+    if high < threshold:
+        return False
+    return None
+
+
+def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: int) -> float | None:
+    """Acceptance length at which this k neither gains nor loses end to end at a load; None where no length would do
+    (the baseline is faster than the prefill alone)."""
+    base = pricing.request(NO_SPECULATION, 0, min(float(running), pricing.limit(NO_SPECULATION)))
+    own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate)))
+    # total(own) = total(base) x (own running / base running), solved for the number of steps.
+    budget = base.total_ms * own.running / base.running - own.running * own.prefill_ms
+    if budget <= 0:
+        return None
+    return max(0.0, own.steps * own.acceptance_length) * own.step.ms / budget
+
+
+def crossover(pricing: Pricing, candidate: Candidate) -> int | None:
+    """Smallest load at which no k of a candidate gains end to end; None where none was found up to max_num_seqs."""
+
+    def gains(load: int) -> bool:
+        return any(pricing.speedup(candidate, k, load) > 1.0 for k in candidate.k)
+
+    top = pricing.max_running
+    loads: list[int] = [*(1 << i for i in range(12) if 1 << i < top), top]
+    last_good = 0
+    for load in loads:
+        if gains(load):
+            last_good = load
+            continue
+        low, high = last_good, load
+        while high - low > 1:
+            middle = (low + high) // 2
+            if gains(middle):
+                low = middle
+            else:
+                high = middle
+        return high
+    return None
+
+
+def decide(pricing: Pricing) -> Choice:
+    """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain."""
+    running = pricing.running
+    best = best_cell(pricing, running)
+    if best is None:
+        return Choice(
+            Decision(
+                enable=False,
+                method=None,
+                draft=None,
+                k=None,
+                schedule=None,
+                running=running,
+                speedup=1.0,
+                speedup_low=1.0,
+                speedup_high=1.0,
+                speedup_source=Source.MODELLED,
+                probability_of_gain=0.0,
+                break_even_acceptance_length=None,
+                crossover_load=None,
+                reasons=(),
+            ),
+            None,
+        )
+    candidate = best.candidate
+    enable = _verdict(pricing, best)
+    schedule: tuple[Band, ...] | None = None
+    note = ""
+    if enable:
+        honoured, note = schedule_honoured(pricing, candidate)
+        if honoured:
+            schedule = build_schedule(pricing, candidate, best.k)
+    busy_load = pricing.traffic.running_p95
+    busy = pricing.at(candidate, best.k, max(1, min(pricing.max_running, round(busy_load)))) if busy_load else None
+    off = enable is False
+    length = break_even_length(pricing, candidate, best.k, running)
+    decision = Decision(
+        enable=enable,
+        method=None if off else candidate.method,
+        draft=None if off or candidate.draft is None else candidate.draft.id,
+        k=None if off else (max(k for _, _, k in schedule) if schedule else best.k),
+        settings={} if off else candidate.settings,
+        schedule=schedule,
+        running=running,
+        speedup=best.speedup.value,
+        speedup_low=best.speedup.low,
+        speedup_high=best.speedup.high,
+        speedup_source=best.speedup.source,
+        probability_of_gain=best.probability_of_gain,
+        break_even_acceptance_length=length,
+        crossover_load=crossover(pricing, candidate),
+        reasons=(),
+        would_settle=would_settle(pricing, best) if enable is None else None,
+    )
+    return Choice(decision, best, note if method(candidate.method).drafter != "none" else "", busy)

@@ -1,0 +1,1 @@
+"""Turns a decision into what an engine boots from."""

@@ -1,0 +1,335 @@
+"""Every (candidate, k, load) priced by the same code, the null candidate included.
+
+With N requests in the engine a request costs its prefill once and its decode steps N at a time, so its time in the
+engine is N x prefill + steps x step time, whatever is speculated: decode speed-up, prefill share, TPOT and tokens per
+second all follow from that one line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from advisor.acceptance import Acceptance, acceptance_of
+from advisor.cost.machine import engine_limits
+from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
+from advisor.cost.memory import plan_memory
+from advisor.cost.roofline import RooflineCost
+from advisor.cost.step import Step, weakest
+from advisor.intervals import Z80, probability_above, student_quantile
+from advisor.record import Memory, Priced
+from advisor.situation import Situation
+from advisor.workload_load import Traffic, little, traffic_of
+from profiles.deployment import NO_SPECULATION, Candidate
+from profiles.evidence import ArmStatus, PairedComparison
+from profiles.methods import method
+from profiles.schema import Quantity, Source
+
+LimitedBy = Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request's time in the engine at a load: what speed-ups are ratios of. Milliseconds."""
+
+    prefill_ms: float
+    """What one request's prefill takes of the engine, steps it shares with others' decoding taken off."""
+    first_token_ms: float
+    steps: float
+    step: Step
+    running: float
+    acceptance_length: float
+    output_tokens: float
+
+    @property
+    def total_ms(self) -> float:
+        return self.running * self.prefill_ms + self.steps * self.step.ms
+
+    @property
+    def decode_share(self) -> float:
+        return self.steps * self.step.ms / self.total_ms
+
+    @property
+    def tpot_ms(self) -> float:
+        """Time per output token a user sees, other requests' prefills included."""
+        return ((self.running - 1.0) * self.prefill_ms + self.steps * self.step.ms) / self.output_tokens
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.running * self.output_tokens / self.total_ms * 1000.0
+
+
+@dataclass
+class Pricing:
+    """Prices on demand, and the table that goes into the record."""
+
+    situation: Situation
+    cost: MeasuredCost | RooflineCost
+    traffic: Traffic
+    candidates: tuple[Candidate, ...]
+    acceptance: dict[str, Acceptance]
+    memory: dict[str, Memory]
+    running: int
+    """The load decided for."""
+    max_running: int
+    """Most requests the engine takes in one step (max_num_seqs)."""
+    unusable: dict[str, str] = field(default_factory=dict)
+    """Candidates that the trial's engine would not run, by label, with its own words."""
+    saturated: bool = False
+    """An arrival rate that the engine cannot keep up with."""
+    assumptions: list[str] = field(default_factory=list)
+    _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
+
+    @cached_property
+    def loads(self) -> tuple[int, ...]:
+        """Powers of two up to four times the usual load (within max_num_seqs), the usual load, and the busy hour."""
+        top = min(self.max_running, max(64, 4 * self.running))
+        loads = {1, self.running, *(1 << i for i in range(12) if 1 << i <= top)}
+        if self.traffic.running_p95:
+            loads.add(min(self.max_running, max(1, round(self.traffic.running_p95))))
+        return tuple(sorted(loads))
+
+    @cached_property
+    def table(self) -> tuple[Priced, ...]:
+        """Every (candidate, k, load), the null candidate first."""
+        return tuple(
+            self.at(c, k, n)
+            for c in (NO_SPECULATION, *self.candidates)
+            for k in (c.k if c.method != "none" else (0,))
+            for n in self.loads
+        )
+
+    # --- one cell -----------------------------------------------------------------------------------------------
+    def request(
+        self,
+        candidate: Candidate,
+        k: int,
+        running: float,
+        prompt_tokens: float | None = None,
+        output_tokens: float | None = None,
+    ) -> Request:
+        """A request's time at a load, for the workload's lengths or the given ones."""
+        prompt = self.traffic.prompt_tokens if prompt_tokens is None else prompt_tokens
+        uncached = prompt * self.traffic.uncached_prompt_tokens / self.traffic.prompt_tokens
+        output = self.traffic.output_tokens if output_tokens is None else output_tokens
+        context = prompt + 0.5 * output
+        acceptance = self.acceptance[candidate.label]
+        length = acceptance.length(k).value
+        step = self.cost.step(candidate, running, k, acceptance.drafted_tokens(k), context)
+        whole = self.cost.prefill(max(1.0, uncached)).ms + (
+            self.cost.draft_prefill(candidate, uncached).ms if candidate.method != "none" else 0.0
+        )
+        # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
+        shared = min(self.cost.target(1, 1, 0.0).ms, 0.9 * whole) * (1.0 - 1.0 / running)
+        steps = max(0.0, output - 1.0) / length
+        return Request(
+            whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, output
+        )
+
+    def limit(self, candidate: Candidate) -> float:
+        """Requests that run at once with this candidate loaded: memory's limit and max_num_seqs."""
+        memory = self.memory.get(candidate.label)
+        room = None
+        if memory is not None:
+            room = memory.max_concurrency_without if candidate.method == "none" else memory.max_concurrency_with
+        return max(1.0, min(float(self.max_running), room if room is not None else math.inf))
+
+    def decode_gain(self, candidate: Candidate, k: int, running: int) -> float:
+        """Decode speed-up alone (median): what a schedule is chosen by. k = 0 is loaded and idle."""
+        base = self.request(NO_SPECULATION, 0, running)
+        own = self.request(candidate, k, running)
+        return own.acceptance_length * base.step.ms / own.step.ms
+
+    def speedup(self, candidate: Candidate, k: int, running: int) -> float:
+        """End-to-end speed-up (median), a measured comparison of this very cell included."""
+        return self.at(candidate, k, running).speedup.value
+
+    def at(self, candidate: Candidate, k: int, running: int) -> Priced:
+        """One cell, priced once."""
+        key = (candidate.label, k, running)
+        if key not in self._cache:
+            self._cache[key] = self._price(candidate, k, running)
+        return self._cache[key]
+
+    def _price(self, candidate: Candidate, k: int, running: int) -> Priced:
+        null = method(candidate.method).drafter == "none"
+        n_base = min(float(running), self.limit(NO_SPECULATION))
+        n_own = n_base if null else min(float(running), self.limit(candidate))
+        base = self.request(NO_SPECULATION, 0, n_base)
+        own = base if null else self.request(candidate, k, n_own)
+        acceptance = self.acceptance[candidate.label]
+        decode = own.acceptance_length * base.step.ms / own.step.ms
+        # Latency at a fixed number of users is that number over the throughput, queueing included.
+        ratio = own.tokens_per_s / base.tokens_per_s
+        decode_sd = 0.0 if null else math.hypot(acceptance.log_sd(k), own.step.ratio_log_sd)
+        prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
+        total_sd = 0.0 if null else math.hypot(own.decode_share * decode_sd, prefill_sd)
+        source = base.step.source if null else weakest(acceptance.length(k).source, own.step.source)
+        decode_q = quantity(decode, decode_sd, source)
+        speed_q = quantity(ratio, total_sd, source)
+        notes = list(own.step.notes)
+        if candidate.label in self.unusable:
+            notes.append(f"could not be run: {self.unusable[candidate.label]}")
+        paired = self.paired(candidate, k, running)
+        if paired is not None and not null:
+            speed_q, total_sd, note = paired
+            notes.append(note)
+        fits = self._fits(candidate)
+        objective = self.situation.deployment.objective
+        # SLOs are about what is promised, so they are held against the middle of the interval.
+        scale = 1.0 if null or paired is None else ratio / speed_q.value
+        tpot, ttft = own.tpot_ms * scale, own.first_token_ms
+        slo = None
+        if objective.tpot_ms is not None or objective.ttft_ms is not None:
+            slo = (objective.tpot_ms is None or tpot <= objective.tpot_ms) and (
+                objective.ttft_ms is None or ttft <= objective.ttft_ms
+            )
+        return Priced(
+            candidate=candidate,
+            label=candidate.label,
+            k=k,
+            running=running,
+            acceptance_length=acceptance.length(k),
+            step_ms=quantity(own.step.ms, own.step.log_sd, own.step.source),
+            draft_ms=own.step.draft_ms,
+            verify_ms=own.step.verify_ms,
+            overhead_ms=own.step.overhead_ms,
+            baseline_step_ms=quantity(base.step.ms, base.step.log_sd, base.step.source),
+            decode_speedup=decode_q,
+            speedup=speed_q,
+            tpot_ms=quantity(tpot, total_sd or base.step.log_sd, source),
+            ttft_ms=quantity(ttft, 0.25, own.step.source),
+            tokens_per_s=quantity(base.tokens_per_s * speed_q.value, total_sd or base.step.log_sd, source),
+            probability_of_gain=probability_above(speed_q.value, total_sd, 1.0 + objective.worthwhile_gain),
+            fits=fits,
+            meets_slo=slo,
+            limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
+            notes=tuple(notes),
+        )
+
+    def _fits(self, candidate: Candidate) -> bool:
+        if candidate.label in self.unusable:
+            return False
+        memory = self.memory.get(candidate.label)
+        if memory is None or memory.fits is None:
+            return True
+        if candidate.method == "none":
+            return memory.kv_tokens_without is None or memory.kv_tokens_without > 0
+        return memory.fits
+
+    def paired(self, candidate: Candidate, k: int, running: int) -> tuple[Quantity, float, str] | None:
+        """The trial's own comparison of this cell, carried over to the workload's lengths where those differ."""
+        trial = self.situation.trial
+        comparison = trial.comparison if trial is not None else None
+        if trial is None or comparison is None or not comparison.pairs or not isinstance(self.cost, MeasuredCost):
+            return None
+        if (comparison.candidate.label, comparison.k, comparison.running) != (candidate.label, k, running):
+            return None
+        ratio, log_sd = paired_ratio(comparison)
+        note = f"measured in {len(comparison.pairs)} paired blocks"
+        prompt, output = trial.prompts.mean_prompt_tokens or self.traffic.prompt_tokens, float(trial.max_tokens)
+        here = self.request(NO_SPECULATION, 0, running).total_ms / self.request(candidate, k, running).total_ms
+        there = (
+            self.request(NO_SPECULATION, 0, running, prompt, output).total_ms
+            / self.request(candidate, k, running, prompt, output).total_ms
+        )
+        carried = math.log(here / there)
+        if abs(carried) > 0.02:
+            log_sd = math.hypot(log_sd, 0.3 * carried)
+            note += (
+                f" at {prompt:.0f} prompt and {output:.0f} output tokens ({ratio:.2f} times), carried over to "
+                f"{self.traffic.prompt_tokens:.0f} and {self.traffic.output_tokens:.0f}"
+            )
+            ratio *= math.exp(carried)
+        return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
+
+
+def quantity(value: float, log_sd: float, source: Source, n: int | None = None) -> Quantity:
+    """A value with its 80 % log-normal interval."""
+    reach = math.exp(Z80 * log_sd)
+    return Quantity(value=value, low=value / reach, high=value * reach, n=n, source=source)
+
+
+def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
+    """Geometric mean of the pairs' speed-ups and its log standard deviation, from Student's interval, with the
+    spread between engine starts added where it was seen."""
+    logs = [math.log(pair.speedup) for pair in comparison.pairs]
+    n = len(logs)
+    mean = sum(logs) / n
+    if n > 1:
+        error = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1) / n)
+        spread = error * student_quantile(0.9, n - 1) / Z80
+    else:
+        spread = 0.05
+    between = comparison.between_run_spread or 0.0
+    starts = len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
+    return math.exp(mean), max(0.004, math.hypot(spread, between / math.sqrt(max(1, starts))))
+
+
+def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> LimitedBy:
+    """What keeps a cell's speed-up from k + 1: the largest of its losses, in logarithms."""
+    if k == 0:
+        return "overhead"
+    if memory_limited:
+        return "memory"
+    growth = max(0.0, math.log(own.step.ms / base.step.ms))
+    extra: dict[LimitedBy, float] = {
+        "draft_time": own.step.draft_ms,
+        "verify_compute": max(0.0, own.step.verify_ms - base.step.ms),
+        "overhead": own.step.overhead_ms,
+    }
+    whole = sum(extra.values())
+    losses: dict[LimitedBy, float] = {"acceptance": math.log((k + 1.0) / own.acceptance_length)}
+    for name, share in extra.items():
+        losses[name] = growth * share / whole if whole > 0 else 0.0
+    decode = own.acceptance_length * base.step.ms / own.step.ms
+    end_to_end = base.total_ms / own.total_ms
+    losses["prefill_share"] = abs(math.log(decode / end_to_end)) if end_to_end > 0 else 0.0
+    return max(losses, key=lambda name: losses[name])
+
+
+def unusable_arms(situation: Situation) -> dict[str, str]:
+    """Candidates whose arm never ran on this kind of engine, and the engine's own last error."""
+    trial = situation.trial
+    if trial is None or not timings_apply(trial, situation):
+        return {}
+    failed = (ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
+    return {
+        arm.candidate.label: arm.error or arm.status.value.replace("_", " ")
+        for arm in trial.arms
+        if arm.status in failed and not arm.steps
+    }
+
+
+def price(situation: Situation) -> Pricing:
+    """Everything a decision is made from: cost model, acceptance, memory, loads. Raises nothing of its own."""
+    cost = cost_model(situation)
+    traffic = traffic_of(situation)
+    engine = situation.deployment.engine
+    max_running = engine_limits(situation).max_num_seqs
+    candidates = situation.candidates
+    acceptance = {c.label: acceptance_of(situation, c, traffic.context_tokens) for c in (NO_SPECULATION, *candidates)}
+    memory = {c.label: plan_memory(situation, c, max(c.k)) for c in candidates}
+    memory[NO_SPECULATION.label] = plan_memory(situation, NO_SPECULATION, 0)
+    pricing = Pricing(
+        situation, cost, traffic, candidates, acceptance, memory, 1, max_running, assumptions=list(traffic.assumptions)
+    )
+    pricing.unusable = unusable_arms(situation)
+    if traffic.running is not None:
+        running = traffic.running / engine.data_parallel_size
+    else:
+        rate = traffic.arrival_rate_rps or 0.0
+        running, pricing.saturated = little(
+            rate / engine.data_parallel_size,
+            lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms,
+            pricing.limit(NO_SPECULATION),
+        )
+        pricing.assumptions.append(
+            f"{rate:g} requests per second keep about {running:.0f} running without speculation (Little's law)"
+        )
+    if engine.data_parallel_size > 1:
+        pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
+    pricing.running = max(1, min(max_running, round(running)))
+    return pricing

@@ -1,0 +1,92 @@
+"""Per-position acceptance of each candidate."""
+
+from __future__ import annotations
+
+from advisor.record import Record
+from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
+from advisor.report.curves import Curve
+from advisor.report.wording import percent, plain
+
+
+def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
+    """Per-position acceptance of each candidate with its interval."""
+    labels = [curve.label for curve in found if curve.label in record.per_position]
+    labels = (labels + [label for label in record.per_position if label not in labels])[:MOST_LINES]
+    rows = [
+        {
+            "candidate": plain(label),
+            "position": index + 1,
+            "accepted": q.value,
+            "low": q.value if q.low is None else max(0.0, q.low),
+            "high": q.value if q.high is None else min(1.0, q.high),
+            "words": percent(q.value),
+            "interval": "–" if q.low is None or q.high is None else f"{100 * q.low:.0f}–{100 * q.high:.0f} %",
+            "source": q.source.value,
+        }
+        for label in labels
+        for index, q in enumerate(record.per_position[label])
+    ]
+    if not rows:
+        return None
+    names = [plain(label) for label in labels]
+    color = {
+        "field": "candidate",
+        "type": "nominal",
+        "scale": {"domain": names, "range": [f"var(--c{i})" for i in range(len(names))]},
+        "sort": names,
+        "legend": {"direction": "vertical", "columns": 1},
+    }
+    shape = {**color, "scale": {"domain": names, "range": SHAPES[: len(names)]}}
+    x = {
+        "field": "position",
+        "type": "ordinal",
+        "axis": {"title": "position in the draft", "labelAngle": 0, "grid": False},
+    }
+    y = {
+        "type": "quantitative",
+        "scale": {"domain": [0, 1]},
+        "axis": {"title": "share of drafts accepted so far", "format": ".0%", "tickCount": 5},
+    }
+    return framed(
+        260,
+        position_sentence(record, found),
+        data={"values": rows},
+        encoding={"x": x},
+        layer=[
+            {
+                "mark": {"type": "area", "fillOpacity": 0.16, "tooltip": None},
+                "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": color},
+            },
+            {
+                "mark": {"type": "line", "strokeWidth": 2.25, "tooltip": None},
+                "encoding": {"y": {**y, "field": "accepted"}, "color": color},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                "encoding": {
+                    "y": {**y, "field": "accepted"},
+                    "color": color,
+                    "shape": shape,
+                    "tooltip": [
+                        {"field": "candidate", "title": "candidate"},
+                        {"field": "position", "title": "position"},
+                        {"field": "words", "title": "accepted"},
+                        {"field": "interval", "title": "80 % interval"},
+                        {"field": "source", "title": "source"},
+                    ],
+                },
+            },
+        ],
+    )
+
+
+def position_sentence(record: Record, found: tuple[Curve, ...]) -> str:
+    """What the acceptance chart shows, in words."""
+    label = next((c.label for c in found if c.label in record.per_position), next(iter(record.per_position), ""))
+    positions = record.per_position.get(label, ())
+    if not positions:
+        return ""
+    words = f"{plain(label)}: {percent(positions[0].value)} of drafts have their first token accepted"
+    if len(positions) > 1:
+        words += f", {percent(positions[-1].value)} all {len(positions)}"
+    return words + "."

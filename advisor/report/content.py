@@ -1,0 +1,247 @@
+"""What a report says before its tables: the verdict, its facts and its reasons, in plain words for every format."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.record import Record
+from advisor.report.curves import Curve, curves
+from advisor.report.wording import (
+    QUESTION_WORDS,
+    SOURCE_WORDS,
+    faster,
+    number,
+    percent,
+    plain,
+    requests,
+    span,
+    speedup,
+    times,
+)
+from profiles.deployment import Goal
+from profiles.methods import METHODS
+
+Verdict = Literal["on", "off", "abstained"]
+
+GOAL_WORDS = {
+    Goal.LATENCY: "latency (time per output token)",
+    Goal.THROUGHPUT: "throughput (output tokens per second)",
+    Goal.COST: "cost (tokens per second and GPU within the SLOs)",
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer, as someone reads it who reads nothing else."""
+
+    verdict: Verdict
+    title: str
+    """`Turn speculation on`, `Leave speculation off`, `Not decided`."""
+    what: str
+    """The candidate and k it is about; empty where there is none."""
+    meaning: str
+    """One sentence: how much faster, how sure, from what source, at which load."""
+    settle: str | None
+    """When abstained: the measurement that would decide it."""
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Reasons that speak for or against, each under the question it answers."""
+
+    title: str
+    side: Literal["for", "against", "neutral"]
+    items: tuple[tuple[str, str], ...]
+    """(question, sentence)."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something that must be read before the numbers are believed."""
+
+    severity: Literal["error", "warn", "info"]
+    title: str
+    sentence: str
+
+
+def subject(record: Record) -> str:
+    """The candidate a decision is about: `draft model Llama-3.2-1B-Instruct`; empty where there is none."""
+    decision = record.decision
+    if decision.method in (None, "none"):
+        return ""
+    known = METHODS.get(decision.method or "")
+    parts = [known.title if known else str(decision.method)]
+    if decision.draft:
+        parts.append(decision.draft.rstrip("/").split("/")[-1])
+    parts += [f"{key}={number(value)}" for key, value in sorted(decision.settings.items())]
+    return plain(" ".join(parts))
+
+
+def schedule_words(schedule: tuple[tuple[int, int, int], ...] | None) -> str:
+    """Words for a schedule, band by band: `1–8: k=3; 9–32: k=1`; where there is none, that k is fixed."""
+    if not schedule:
+        return "no schedule: the same k at every load"
+    bands = [
+        (f"{start}–{end}" if start != end else f"{start}") + (f": k={k}" if k else ": k=0, idle but loaded")
+        for start, end, k in schedule
+    ]
+    return "; ".join(bands)
+
+
+def headline(record: Record) -> Headline:
+    """The verdict card of a record."""
+    decision = record.decision
+    verdict: Verdict = "abstained" if decision.enable is None else "on" if decision.enable else "off"
+    title = {"on": "Turn speculation on", "off": "Leave speculation off", "abstained": "Not decided"}[verdict]
+    name = subject(record)
+    k = f"k = {decision.k}" if decision.k else ""
+    what = ", ".join(part for part in (name, k) if part)
+    return Headline(
+        verdict,
+        title,
+        what,
+        _meaning(record, verdict, name),
+        plain(decision.would_settle) if decision.would_settle else None,
+        _facts(record, name),
+    )
+
+
+def _meaning(record: Record, verdict: Verdict, name: str) -> str:
+    decision = record.decision
+    load = requests(decision.running)
+    gain = percent(record.deployment.objective.worthwhile_gain)
+    if decision.speedup is None:
+        known = {
+            "on": "It is expected to pay",
+            "off": "Nothing considered here is expected to pay",
+            "abstained": "The evidence does not say whether it pays",
+        }[verdict]
+        return f"{known} at {load}."
+    interval = span(decision.speedup_low, decision.speedup_high)
+    range_words = "" if interval == "–" else f" (80 % interval {interval}×)"
+    source = SOURCE_WORDS[decision.speedup_source]
+    value = f"{times(decision.speedup)}{range_words}, {source}"
+    if verdict == "on":
+        return f"A request is {faster(decision.speedup)} end to end at {load}: {value}."
+    if verdict == "off":
+        best = f"the best candidate, {name}," if name else "the best candidate"
+        return (
+            f"At {load} {best} is {faster(decision.speedup)} end to end: {value}. Worthwhile would be {gain} or more."
+        )
+    return (
+        f"At {load} the speed-up could be {value}: the interval holds both a gain worth having ({gain} or more) "
+        "and none, so speculation stays off until it is settled."
+    )
+
+
+def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
+    decision = record.decision
+    facts: list[tuple[str, str]] = []
+    if name:
+        facts.append(("Method", METHODS[decision.method].title if decision.method in METHODS else str(decision.method)))
+        facts.append(("Draft", plain(decision.draft) if decision.draft else "none needed"))
+        facts.append(("k", str(decision.k) if decision.k else "–"))
+        if decision.enable or decision.schedule:
+            facts.append(("k by running requests", schedule_words(decision.schedule)))
+    facts.append(("Decided for", requests(decision.running)))
+    if decision.speedup is not None:
+        facts.append(("Speed-up, end to end", speedup(decision.speedup, decision.speedup_low, decision.speedup_high)))
+        facts.append(("Source", SOURCE_WORDS[decision.speedup_source]))
+    gain = percent(record.deployment.objective.worthwhile_gain)
+    if decision.probability_of_gain is not None:
+        facts.append((f"Chance of a gain above {gain}", percent(decision.probability_of_gain)))
+    if decision.break_even_acceptance_length is not None:
+        facts.append(
+            (
+                "Break-even acceptance length",
+                f"{decision.break_even_acceptance_length:.2f} tokens per step" + _reached(record),
+            )
+        )
+    facts.append(("Crossover load", crossover_words(record)))
+    facts.append(("Goal", GOAL_WORDS[record.deployment.objective.goal]))
+    return tuple(facts)
+
+
+def _reached(record: Record) -> str:
+    first = next(iter(curves(record)), None)
+    cell = first.headline if first is not None and first.chosen else None
+    return "" if cell is None else f", reached {cell.acceptance_length.value:.2f}"
+
+
+def crossover_words(record: Record) -> str:
+    """Where speculation stops paying, as words."""
+    load = record.decision.crossover_load
+    if load is not None:
+        return f"no k gains from {requests(load)} on"
+    loads = sorted({p.running for p in record.candidates})
+    return f"none found up to {requests(loads[-1])}" if loads else "not looked for"
+
+
+def crossover_of(record: Record, curve: Curve) -> int | None:
+    """The crossover of one candidate: the decision's own word for its candidate, read off the curve for the others."""
+    return record.decision.crossover_load if curve.chosen else curve.crossover
+
+
+def sides(record: Record) -> tuple[Side, ...]:
+    """Reasons by side: for, against, then what merely informs; sides without a reason are left out."""
+    titles: tuple[tuple[Literal["for", "against", "neutral"], str], ...] = (
+        ("for", "What speaks for it"),
+        ("against", "What speaks against it"),
+        ("neutral", "Good to know"),
+    )
+    given = [(r.for_or_against, QUESTION_WORDS[r.question], plain(r.sentence)) for r in record.reasons]
+    if not given:
+        given = [("neutral", QUESTION_WORDS["other"], plain(sentence)) for sentence in record.decision.reasons]
+    found = [Side(title, side, tuple((q, s) for which, q, s in given if which == side)) for side, title in titles]
+    return tuple(side for side in found if side.items)
+
+
+def alerts(record: Record) -> tuple[Alert, ...]:
+    """Implausible patterns, failed arms, repairs and warnings, worst first."""
+    found: list[Alert] = []
+    for evidence in record.evidence:
+        if evidence.trial is None:
+            continue
+        trial = evidence.trial
+        for pattern in trial.implausible:
+            words = pattern.code.replace("_", " ")
+            found.append(Alert(pattern.severity, f"Implausible: {words}", plain(f"{pattern.arm}: {pattern.message}")))
+        for arm in trial.arms:
+            if arm.status.value not in ("done", "skipped"):
+                found.append(
+                    Alert(
+                        "warn",
+                        plain(f"The trial's arm {arm.candidate.label} {_STATUS_WORDS[arm.status.value]}"),
+                        plain(arm.error or "It said nothing."),
+                    )
+                )
+        if trial.repairs:
+            found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
+    found += [Alert("warn", "Warning", plain(text)) for text in record.warnings]
+    order = {"error": 0, "warn": 1, "info": 2}
+    return tuple(sorted(found, key=lambda alert: order[alert.severity]))
+
+
+_STATUS_WORDS = {
+    "refused": "would not start",
+    "crashed": "crashed",
+    "out_of_memory": "ran out of memory",
+    "hung": "hung",
+    "interrupted": "was cut short; what it measured is kept",
+}
+
+
+_SECRET = re.compile(r"key|token|secret|passw", re.IGNORECASE)
+
+
+def env_lines(record: Record) -> str:
+    """The engine's environment variables as shell lines; what looks like a secret is named, its value is not."""
+
+    def value(key: str, text: str) -> str:
+        return "..." if _SECRET.search(key) else shlex.quote(plain(text))
+
+    return "\n".join(f"export {plain(key)}={value(key, text)}" for key, text in sorted(record.emitted.env.items()))

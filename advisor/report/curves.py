@@ -1,0 +1,117 @@
+"""The priced candidates of a record, arranged as readers ask for them: one curve a candidate, k by load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.record import Priced, Record
+from profiles.deployment import Candidate
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Everything priced for one candidate."""
+
+    label: str
+    candidate: Candidate
+    chosen: bool
+    """The decision is about this candidate (it may be off or abstained)."""
+    cells: dict[tuple[int, int], Priced]
+    """By (load in running requests, k)."""
+    decided_load: int
+    """The load decided for, or the nearest one priced."""
+    decided_k: int | None
+    """The k advised, where this candidate is the one advised."""
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        return tuple(sorted({running for running, _ in self.cells}))
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        return tuple(sorted({k for _, k in self.cells}))
+
+    def at(self, running: int, k: int) -> Priced | None:
+        return self.cells.get((running, k))
+
+    def best(self, running: int) -> Priced | None:
+        """The k with the largest end-to-end speed-up at a load; those that fit come first."""
+        here = [cell for (load, _), cell in self.cells.items() if load == running]
+        return max(here, key=lambda p: (p.fits, p.speedup.value, -p.k), default=None)
+
+    @property
+    def headline(self) -> Priced | None:
+        """What speaks for the candidate at the decided load: the advised k, else its best."""
+        advised = None if self.decided_k is None else self.at(self.decided_load, self.decided_k)
+        return advised or self.best(self.decided_load)
+
+    def shown_ks(self, most: int) -> tuple[int, ...]:
+        """At most `most` values of k worth a line: advised, best somewhere, the ends, then evenly spread."""
+        ks = self.ks
+        if len(ks) <= most:
+            return ks
+        wanted = [k for k in (self.decided_k, self.headline.k if self.headline else None) if k in ks]
+        wanted += [cell.k for load in self.loads if (cell := self.best(load)) is not None]
+        wanted += [ks[0], ks[-1], *ks[:: max(1, len(ks) // most)], *ks]
+        return tuple(sorted([k for k in dict.fromkeys(wanted) if k is not None][:most]))
+
+    @property
+    def crossover(self) -> int | None:
+        """Smallest load from which on the best k no longer gains; null where none was found in the range looked at."""
+        losing: int | None = None
+        for load in reversed(self.loads):
+            best = self.best(load)
+            if best is None or best.speedup.value > 1:
+                break
+            losing = load
+        return losing
+
+
+def curves(record: Record) -> tuple[Curve, ...]:
+    """One curve a candidate, the null one apart: first the one decided about, then by speed-up at the decided load."""
+    decision = record.decision
+    by_label: dict[str, dict[tuple[int, int], Priced]] = {}
+    for priced in record.candidates:
+        if priced.candidate.method != "none" and priced.k > 0:
+            by_label.setdefault(priced.label, {})[(priced.running, priced.k)] = priced
+    found = []
+    for label, cells in by_label.items():
+        candidate = next(iter(cells.values())).candidate
+        chosen = _is_decided(record, candidate)
+        near = min({load for load, _ in cells}, key=lambda load: (abs(load - decision.running), load))
+        found.append(Curve(label, candidate, chosen, cells, near, decision.k if chosen else None))
+
+    def rank(curve: Curve) -> tuple[bool, bool, float]:
+        best = curve.headline
+        return (not curve.chosen, best is None or not best.fits, -(best.speedup.value if best else 0.0))
+
+    return tuple(sorted(found, key=rank))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The speed-up a report states for a candidate at the decided load, with its interval and chance of gain."""
+
+    value: float
+    low: float | None
+    high: float | None
+    chance: float
+
+
+def stated(record: Record, curve: Curve) -> Stated | None:
+    """What was decided on where that is this cell (paired blocks settle one cell only), else what was priced."""
+    cell, decision = curve.headline, record.decision
+    if cell is None:
+        return None
+    if curve.chosen and decision.speedup is not None and (cell.k, cell.running) == (decision.k, decision.running):
+        chance = cell.probability_of_gain if decision.probability_of_gain is None else decision.probability_of_gain
+        return Stated(decision.speedup, decision.speedup_low, decision.speedup_high, chance)
+    return Stated(cell.speedup.value, cell.speedup.low, cell.speedup.high, cell.probability_of_gain)
+
+
+def _is_decided(record: Record, candidate: Candidate) -> bool:
+    decision = record.decision
+    if decision.method in (None, "none") or candidate.method != decision.method:
+        return False
+    names = {None} if candidate.draft is None else {candidate.draft.id, candidate.draft.id.rstrip("/").split("/")[-1]}
+    return decision.draft in names and candidate.settings == decision.settings

@@ -1,0 +1,193 @@
+"""The evidence table: every number the advice rests on, with where it comes from, its interval and its sample size."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from advisor.record import Record
+from advisor.report.curves import Curve
+from advisor.report.tables import Table
+from advisor.report.wording import count, gib, number, percent, plain, span
+from profiles.evidence import Evidence, GpuEvidence, RequestsEvidence, ServerEvidence, TrialEvidence
+from profiles.schema import Quantity
+
+Row = tuple[str, str, str, str, str, str]
+"""what, value, 80 % interval, n, source, where from."""
+
+
+def evidence_table(record: Record, found: tuple[Curve, ...]) -> Table:
+    """One row a number: the quantities behind the decision first, then each piece of evidence as it was collected."""
+    rows: list[Row] = [*_behind_decision(record, found)]
+    for evidence in record.evidence:
+        rows += _one(evidence)
+    columns = ("what", "value", "interval", "n", "source", "where from")
+    return Table(
+        columns, tuple((plain(r[0]), plain(r[1]), r[2], r[3], r[4], plain(r[5])) for r in rows), frozenset({1, 2, 3})
+    )
+
+
+def _row(what: str, q: Quantity, unit: str, where: str = "") -> Row:
+    interval = "–" if q.low is None and q.high is None else span(q.low, q.high)
+    return (
+        what,
+        f"{number(q.value)} {unit}".rstrip(),
+        interval,
+        "–" if q.n is None else count(q.n),
+        q.source.value,
+        q.note or where,
+    )
+
+
+def _share(what: str, q: Quantity, where: str) -> Row:
+    interval = "–" if q.low is None or q.high is None else f"{100 * q.low:.0f}–{100 * q.high:.0f} %"
+    return (what, percent(q.value), interval, "–" if q.n is None else count(q.n), q.source.value, q.note or where)
+
+
+def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
+    decision = record.decision
+    curve = found[0] if found else None
+    cell = curve.headline if curve else None
+    if decision.speedup is not None:
+        yield (
+            "speed-up decided on",
+            f"{number(decision.speedup)}×",
+            span(decision.speedup_low, decision.speedup_high),
+            "–",
+            decision.speedup_source.value,
+            f"at {decision.running} running",
+        )
+    if cell is not None and curve is not None:
+        name = f"{curve.label}, k={cell.k}, {cell.running} running"
+        yield _row("acceptance length", cell.acceptance_length, "tokens", name)
+        yield _row("step time with speculation", cell.step_ms, "ms", name)
+        yield _row("step time without", cell.baseline_step_ms, "ms", f"{cell.running} running")
+        if cell.ttft_ms is not None:
+            yield _row("time to first token", cell.ttft_ms, "ms", name)
+    yield (
+        "memory",
+        "fits" if record.memory.fits else "does not fit" if record.memory.fits is False else "not known",
+        "–",
+        "–",
+        record.memory.source.value,
+        "weights, overhead and KV cache per GPU",
+    )
+
+
+def _one(evidence: Evidence) -> list[Row]:
+    rows: list[Row] = []
+    if evidence.gpu is not None:
+        rows += _gpu(evidence.gpu)
+    if evidence.server is not None:
+        rows += _server(evidence.server)
+    if evidence.requests is not None:
+        rows += _requests(evidence.requests)
+    if evidence.trial is not None:
+        rows += _trial(evidence.trial)
+    return rows
+
+
+def _gpu(gpu: GpuEvidence) -> Iterator[Row]:
+    for device in gpu.devices:
+        where = f"NVML, device {device.index}" + (f", driver {gpu.driver}" if gpu.driver else "")
+        total = "not said" if device.total_bytes is None else gib(device.total_bytes / 2**30)
+        free = "" if device.free_bytes is None else f"; {gib(device.free_bytes / 2**30)} free"
+        yield (f"GPU {device.name}", total, "–", "–", "measured", where + free)
+        if device.utilization is not None:
+            yield _share("time with a kernel running", device.utilization, where)
+
+
+def _server(server: ServerEvidence) -> Iterator[Row]:
+    where = f"/metrics over {number(server.window_s)} s"
+    for what, q, unit in (
+        ("requests running", server.running, ""),
+        ("requests waiting", server.waiting, ""),
+        ("requests per second", server.request_rate_rps, "1/s"),
+        ("output tokens per second", server.generation_tokens_per_s, "1/s"),
+        ("time to first token", server.ttft_ms, "ms"),
+        ("time per output token", server.tpot_ms, "ms"),
+    ):
+        if q is not None:
+            yield _row(what, q, unit, where)
+    if server.kv_cache_usage is not None:
+        yield _share("KV cache in use", server.kv_cache_usage, where)
+    spec = server.speculation
+    if spec is not None and spec.acceptance_length is not None:
+        yield (
+            "acceptance length on the server",
+            number(spec.acceptance_length),
+            "–",
+            count(spec.drafts),
+            "recorded",
+            f"{where}; steps with a draft only, n counts drafts",
+        )
+
+
+def _requests(requests: RequestsEvidence) -> Iterator[Row]:
+    n = count(requests.requests)
+    if requests.arrival_rate_rps is not None:
+        yield ("requests per second", number(requests.arrival_rate_rps), "–", n, "recorded", "request log")
+    for what, lengths in (
+        ("prompt tokens, mean", requests.prompt_tokens),
+        ("output tokens, mean", requests.output_tokens),
+    ):
+        if lengths is not None:
+            yield (what, number(lengths.mean), "–", n, "recorded", "request log")
+
+
+def _trial(trial: TrialEvidence) -> Iterator[Row]:
+    where = f"trial on {trial.hardware}"
+    prompts = ", ".join(f"{task.value} {n}" for task, n in trial.prompts.by_task.items())
+    yield (
+        "prompts run",
+        count(trial.prompts.count),
+        "–",
+        "–",
+        "measured",
+        trial.prompts.source + (f": {prompts}" if prompts else ""),
+    )
+    for arm in trial.arms:
+        steps = sum(len(sample.step_ms) for sample in arm.steps)
+        said = arm.error or f"{trial.engine} {trial.engine_version or ''}".strip()
+        yield (
+            "arm without speculation" if arm.candidate.method == "none" else f"arm {arm.candidate.label}",
+            arm.status.value.replace("_", " "),
+            "–",
+            count(steps) if steps else "–",
+            "measured",
+            f"{number(arm.engine_s)} engine seconds; {said}" + ("; n counts timed steps" if steps else ""),
+        )
+        drafts = sum(request.drafted[0] for request in arm.requests if request.drafted)
+        if drafts:
+            accepted = sum(request.accepted[0] for request in arm.requests if request.accepted)
+            yield (
+                f"first position accepted, {arm.candidate.label}",
+                percent(accepted / drafts),
+                "–",
+                count(drafts),
+                "measured",
+                f"{count(len(arm.requests))} requests; n counts drafts",
+            )
+    pairs = trial.comparison.pairs if trial.comparison else ()
+    if trial.comparison is not None and pairs:
+        ratios = [pair.speedup for pair in pairs]
+        c = trial.comparison
+        spread = "" if c.within_run_spread is None else f"; spread within a start {percent(c.within_run_spread)}"
+        spread += "" if c.between_run_spread is None else f", between starts {percent(c.between_run_spread)}"
+        yield (
+            f"paired blocks, {c.candidate.label}, k={c.k}",
+            f"{number(statistics.median(ratios))}×",
+            span(min(ratios), max(ratios)),
+            count(len(pairs)),
+            "measured",
+            f"median, least to most; {c.mode.replace('_', ' ')}, {c.running} running; {c.stopped}{spread}",
+        )
+    budget = "" if trial.budget_s is None else f" of a budget of {number(trial.budget_s)} s"
+    yield (
+        "engine seconds of the trial",
+        f"{number(trial.engine_s)} s",
+        "–",
+        "–",
+        "measured",
+        f"{where}{budget}; {trial.stopped}",
+    )

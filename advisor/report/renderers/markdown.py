@@ -1,0 +1,97 @@
+"""Markdown for tickets and pull requests: plain tables, every name escaped."""
+
+from __future__ import annotations
+
+import re
+
+from advisor.record import Record
+from advisor.report.content import alerts, crossover_of, env_lines, headline, sides
+from advisor.report.curves import curves
+from advisor.report.evidence_rows import evidence_table
+from advisor.report.tables import (
+    Table,
+    candidate_table,
+    load_table,
+    memory_sentence,
+    memory_table,
+    position_table,
+    provenance_table,
+    step_table,
+    workload_table,
+)
+from advisor.report.wording import percent, plain, requests
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
+
+
+def escape(text: str) -> str:
+    """Text that markdown shows as it is: pipes, emphasis, links and HTML tags lose their meaning, lines are joined."""
+    flat = " ".join(text.split())
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", flat)
+
+
+def table(value: Table) -> str:
+    """A pipe table; stressed rows in bold."""
+    lines = [
+        "| " + " | ".join(escape(name) for name in value.columns) + " |",
+        "|" + "|".join(" ---: " if i in value.right else " --- " for i in range(len(value.columns))) + "|",
+    ]
+    for index, row in enumerate(value.rows):
+        cells = [escape(cell.strip()) for cell in row]
+        if index in value.strong:
+            cells = [f"**{cell}**" for cell in cells]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def fenced(text: str, language: str) -> str:
+    """A code block whose fence no line of the text can close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def render(record: Record, *, width: int | None = None, color: bool = False) -> str:
+    """Markdown; `width` and `color` do not apply."""
+    head = headline(record)
+    out = [f"# {head.title}" + (f": {escape(head.what)}" if head.what else ""), escape(head.meaning)]
+    if head.settle:
+        out.append(f"**What would settle it:** {escape(head.settle)}")
+    out.append(table(Table(("", ""), head.facts)))
+    flagged = alerts(record)
+    if flagged:
+        out += ["## Read this first", "\n".join(f"- **{escape(a.title)}.** {escape(a.sentence)}" for a in flagged)]
+    for side in sides(record):
+        out += [f"## {side.title}", "\n".join(f"- *{escape(q)}* {escape(s)}" for q, s in side.items)]
+    found = curves(record)
+    if found:
+        out += ["## Candidates at " + requests(record.decision.running), table(candidate_table(record, found))]
+        first = found[0]
+        gain = percent(record.deployment.objective.worthwhile_gain)
+        crossover = crossover_of(record, first)
+        note = (
+            f"End to end, against no speculation at the same load; 1.00 is break-even, worthwhile is {gain} more. "
+            + ("The crossover was not reached." if crossover is None else f"Crossover: {requests(crossover)}.")
+            + " \\* marks the best k of a load."
+        )
+        out += [
+            f"## Speed-up against load: {escape(plain(first.label))}",
+            note,
+            table(load_table(first)),
+            f"## Where a step's time goes at {requests(first.decided_load)}",
+            table(step_table(first)),
+        ]
+    if record.per_position:
+        out += ["## Acceptance by position", table(position_table(record))]
+    out += ["## Memory", escape(memory_sentence(record.memory)), table(memory_table(record.memory))]
+    out += ["## Evidence", table(evidence_table(record, found))]
+    if record.assumptions:
+        out += ["## Assumed, because nobody said", "\n".join(f"- {escape(plain(a))}" for a in record.assumptions)]
+    out += ["## vllm.yaml", fenced(plain(record.emitted.vllm_yaml, lines=True), "yaml")]
+    if record.emitted.env:
+        out += ["These variables cannot live in the file:", fenced(env_lines(record), "sh")]
+    if record.emitted.notes:
+        out.append("\n".join(f"- {escape(plain(note))}" for note in record.emitted.notes))
+    out += ["## Decided for", table(workload_table(record)), table(provenance_table(record))]
+    return "\n\n".join(out) + "\n"

@@ -1,0 +1,337 @@
+"""The tables of a report as plain values: the same rows for the terminal, markdown and HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.record import Memory, Priced, Record
+from advisor.report.curves import Curve, stated
+from advisor.report.wording import LIMIT_WORDS, count, gib, number, percent, plain, span, times
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts. Numbers are in the columns named by `right`, and stand right-aligned."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+    strong: frozenset[int] = frozenset()
+    """Rows to stress."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of a bar: its name, size, and whether it is what is left over for KV cache."""
+
+    name: str
+    gib: float
+
+
+def load_table(curve: Curve, most: int = 6) -> Table:
+    """End-to-end speed-up by load (rows) and k (columns), the best of each row starred, its interval last."""
+    ks = curve.shown_ks(most)
+    rows = []
+    for load in curve.loads:
+        best = curve.best(load)
+        cells = []
+        for k in ks:
+            cell = curve.at(load, k)
+            mark = "*" if best is not None and cell is best else " "
+            cells.append(
+                "–"
+                if cell is None
+                else f"{cell.speedup.value:.2f}{mark}"
+                if cell.fits
+                else f"({cell.speedup.value:.2f}){mark}"
+            )
+        last = (
+            ("–", "–", "–")
+            if best is None
+            else (str(best.k), span(best.speedup.low, best.speedup.high), percent(best.probability_of_gain))
+        )
+        rows.append((count(load), *(c.rstrip() if c == "–" else c for c in cells), *last))
+    strong = frozenset(i for i, load in enumerate(curve.loads) if load == curve.decided_load)
+    columns = ("load", *(f"k={k}" for k in ks), "best k", "80 % interval", "chance of gain")
+    return Table(columns, tuple(rows), frozenset(range(len(columns))), strong)
+
+
+def load_details(curve: Curve) -> Table:
+    """Every (load, k) priced for a candidate: the table behind the chart."""
+    rows = tuple(
+        (
+            count(p.running),
+            str(p.k),
+            times(p.speedup.value),
+            span(p.speedup.low, p.speedup.high),
+            times(p.decode_speedup.value),
+            number(p.acceptance_length.value),
+            f"{p.step_ms.value:.2f}",
+            f"{p.tpot_ms.value:.2f}",
+            count(p.tokens_per_s.value),
+            percent(p.probability_of_gain),
+            p.speedup.source.value,
+        )
+        for _, p in sorted(curve.cells.items())
+    )
+    columns = (
+        "load",
+        "k",
+        "speed-up",
+        "80 % interval",
+        "decode alone",
+        "acceptance length",
+        "step ms",
+        "ms per token",
+        "tokens/s",
+        "chance of gain",
+        "source",
+    )
+    head = curve.headline
+    strong = frozenset(i for i, (_, p) in enumerate(sorted(curve.cells.items())) if p is head)
+    return Table(columns, rows, frozenset(range(10)), strong)
+
+
+def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
+    """Each candidate at the decided load with its best k, and why it is not the one advised."""
+    rows: list[tuple[str, ...]] = []
+    strong = set()
+    for curve in found:
+        cell, spoken = curve.headline, stated(record, curve)
+        if cell is None or spoken is None:
+            continue
+        if curve.chosen and record.decision.enable:
+            strong.add(len(rows))
+        rows.append(
+            (
+                plain(curve.label),
+                str(cell.k),
+                times(spoken.value),
+                span(spoken.low, spoken.high),
+                percent(spoken.chance),
+                number(cell.acceptance_length.value),
+                f"{cell.tpot_ms.value:.2f}",
+                why(record, curve, cell, spoken.value),
+            )
+        )
+    null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
+    near = min(null, key=lambda p: abs(p.running - record.decision.running), default=None)
+    tpot = f"{near.tpot_ms.value:.2f}" if near is not None else "–"
+    if not record.decision.enable:
+        strong.add(len(rows))
+    rows.append(
+        (
+            "no speculation",
+            "–",
+            "1.00×",
+            "–",
+            "–",
+            "1.00",
+            tpot,
+            "advised"
+            if record.decision.enable is False
+            else "kept until settled"
+            if record.decision.enable is None
+            else "what the others are measured against",
+        )
+    )
+    columns = (
+        "candidate",
+        "best k",
+        "speed-up",
+        "80 % interval",
+        "chance of gain",
+        "tokens per step",
+        "ms per token",
+        "verdict",
+    )
+    return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
+
+
+def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
+    """Why a candidate is or is not the one advised, given the speed-up stated for it."""
+    if curve.chosen and record.decision.enable:
+        return "advised"
+    limit = LIMIT_WORDS[cell.limited_by]
+    if not cell.fits:
+        return "does not fit in memory"
+    if cell.meets_slo is False:
+        return "misses the SLO" + (f": {limit}" if limit else "")
+    if curve.chosen and record.decision.enable is None:
+        return "not decided" + (f": {limit}" if limit else "")
+    if speedup < 1:
+        verdict = "loses"
+    elif speedup < 1 + record.deployment.objective.worthwhile_gain:
+        verdict = "gains too little"
+    else:
+        # Where nothing is advised, an estimate that large was too uncertain to act on.
+        verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
+    return verdict + (f": {limit}" if limit else "")
+
+
+def position_table(record: Record) -> Table:
+    """Per-position acceptance (unconditional) of each candidate, with its interval."""
+    deepest = max((len(v) for v in record.per_position.values()), default=0)
+    rows = []
+    for label, positions in record.per_position.items():
+        for index, q in enumerate(positions):
+            rows.append(
+                (
+                    plain(label),
+                    str(index + 1),
+                    percent(q.value),
+                    _share_span(q.low, q.high),
+                    count(q.n) if q.n is not None else "–",
+                    q.source.value,
+                )
+            )
+    columns = ("candidate", "position", "accepted", "80 % interval", "n", "source")
+    return Table(columns, tuple(rows), frozenset({1, 2, 3, 4}) if deepest else frozenset())
+
+
+def _share_span(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{100 * low:.0f}–{100 * high:.0f} %"
+
+
+def step_table(curve: Curve) -> Table:
+    """Where the time of one engine step goes at the decided load, for each k, beside a step without speculation."""
+    rows = []
+    cells = [c for k in curve.shown_ks(8) if (c := curve.at(curve.decided_load, k)) is not None]
+    if cells:
+        base = cells[0].baseline_step_ms
+        rows.append(("without", "–", f"{base.value:.2f}", "–", f"{base.value:.2f}", "1.00", f"{base.value:.2f}"))
+    for cell in cells:
+        per_token = (
+            cell.step_ms.value / cell.acceptance_length.value if cell.acceptance_length.value > 0 else float("inf")
+        )
+        rows.append(
+            (
+                f"k={cell.k}",
+                f"{cell.draft_ms:.2f}",
+                f"{cell.verify_ms:.2f}",
+                f"{cell.overhead_ms:.2f}",
+                f"{cell.step_ms.value:.2f}",
+                f"{cell.acceptance_length.value:.2f}",
+                f"{per_token:.2f}",
+            )
+        )
+    head = curve.headline
+    strong = frozenset(i + 1 for i, cell in enumerate(cells) if cell is head)
+    columns = ("step", "draft ms", "verify ms", "overhead ms", "step ms", "tokens per step", "ms per token")
+    return Table(columns, tuple(rows), frozenset(range(1, 7)), strong)
+
+
+def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
+    """The memory bar of one GPU without and with the draft, in GiB; empty where too little is known to draw it."""
+    overhead = memory.overhead_gib or 0.0
+    bars = []
+    for name, draft, tokens, per_token in (
+        ("without", 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target),
+        (
+            "with",
+            memory.draft_weights_gib,
+            memory.kv_tokens_with,
+            memory.kv_bytes_per_token_target + memory.kv_bytes_per_token_draft,
+        ),
+    ):
+        used = memory.target_weights_gib + draft + overhead
+        if memory.usable_gib is not None:
+            room = max(0.0, memory.usable_gib - used)
+        elif tokens is not None:
+            room = tokens * per_token / 2**30
+        else:
+            return ()
+        parts = [
+            Part("target weights", memory.target_weights_gib),
+            Part("draft weights", draft),
+            Part("overhead", overhead),
+            Part("KV cache", room),
+        ]
+        if memory.gpu_memory_gib is not None and memory.usable_gib is not None:
+            parts.append(Part("not usable", max(0.0, memory.gpu_memory_gib - max(memory.usable_gib, used))))
+        bars.append((name, tuple(parts)))
+    return tuple(bars)
+
+
+def memory_table(memory: Memory) -> Table:
+    """Memory of one GPU without and with the draft."""
+    parts = {name: {p.name: p.gib for p in bar} for name, bar in memory_parts(memory)}
+    without, with_ = parts.get("without", {}), parts.get("with", {})
+    per = memory.kv_bytes_per_token_target / 1024
+    per_both = per + memory.kv_bytes_per_token_draft / 1024
+    rows = (
+        ("target weights", gib(memory.target_weights_gib), gib(memory.target_weights_gib)),
+        ("draft weights", "–", gib(memory.draft_weights_gib)),
+        ("overhead (activations, graphs, runtime)", gib(memory.overhead_gib), gib(memory.overhead_gib)),
+        ("room for KV cache", gib(without.get("KV cache")), gib(with_.get("KV cache"))),
+        ("KV cache per token", f"{number(per)} KiB", f"{number(per_both)} KiB"),
+        ("KV cache in tokens", count(memory.kv_tokens_without), count(memory.kv_tokens_with)),
+        (
+            "requests of mean length at once",
+            number(memory.max_concurrency_without),
+            number(memory.max_concurrency_with),
+        ),
+    )
+    return Table(("per GPU", "without", "with speculation"), rows, frozenset({1, 2}))
+
+
+def memory_sentence(memory: Memory) -> str:
+    """Whether it fits and what it costs, in one sentence."""
+    verdict = {None: "Whether it fits is not known", True: "It fits", False: "It does not fit"}[memory.fits]
+    if memory.kv_tokens_without and memory.kv_tokens_with is not None:
+        lost = 1 - memory.kv_tokens_with / memory.kv_tokens_without
+        tokens = f"{count(memory.kv_tokens_without)} to {count(memory.kv_tokens_with)} tokens"
+        verdict += f": room for KV cache goes from {tokens} ({'−' if lost >= 0 else '+'}{percent(abs(lost))})"
+    return f"{verdict} ({memory.source.value})."
+
+
+def provenance_table(record: Record) -> Table:
+    """What was decided for, so that drift can be noticed."""
+    p = record.provenance
+    target = record.deployment
+    rows = [
+        ("target", _model_words(p.target.id, p.target.revision, p.target.config_hash, p.target.origin)),
+        *(("draft", _model_words(d.id, d.revision, d.config_hash, d.origin)) for d in p.drafts),
+        ("engine", f"vLLM {p.vllm_version}, runner {p.runner}, tensor parallel {target.engine.tensor_parallel_size}"),
+        ("hardware", f"{p.gpu_count} × {p.gpu}" if p.gpu_count else p.gpu),
+        ("step times from", p.cost_source),
+        ("written", f"{p.created_at} by specadvise {p.tool_version}, record schema {record.schema_version}"),
+    ]
+    return Table(("what", "value"), tuple((name, plain(value)) for name, value in rows))
+
+
+def _model_words(id: str, revision: str | None, config_hash: str | None, origin: str) -> str:
+    parts = [id + (f" @ {revision}" if revision else "")]
+    if config_hash:
+        parts.append(f"config sha256 {config_hash[:12]}")
+    if origin:
+        parts.append(f"shape from {origin}")
+    return "; ".join(parts)
+
+
+def workload_table(record: Record) -> Table:
+    """The traffic the advice is for, as the deployment states it."""
+    w = record.deployment.workload
+    if w.concurrency is not None:
+        load = f"{number(w.concurrency)} running requests" + (
+            f", {number(w.concurrency_p95)} in the busy hour" if w.concurrency_p95 else ""
+        )
+    else:
+        load = f"{number(w.arrival_rate_rps)} requests per second" if w.arrival_rate_rps is not None else "not stated"
+    tasks = ", ".join(
+        f"{task.value.replace('_', ' ')} {percent(share)}"
+        for task, share in sorted(w.tasks.items(), key=lambda item: -item[1])
+    )
+    rows = [
+        ("load", load),
+        ("prompt", f"{number(w.prompt_tokens.mean)} tokens on average" if w.prompt_tokens else "not stated"),
+        ("output", f"{number(w.output_tokens.mean)} tokens on average" if w.output_tokens else "not stated"),
+        ("tasks", tasks),
+        ("sampling", f"temperature {number(w.sampling.temperature)}, top_p {number(w.sampling.top_p)}"),
+    ]
+    if w.structured_output_share:
+        rows.append(("structured output", percent(w.structured_output_share)))
+    if w.prefix_cache_hit_rate:
+        rows.append(("prompt tokens found in the prefix cache", percent(w.prefix_cache_hit_rate)))
+    return Table(("workload", "stated"), tuple(rows))

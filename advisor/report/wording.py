@@ -1,0 +1,134 @@
+"""How a report says numbers and names: the same words in every format."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from profiles.schema import Quantity, Source
+
+SOURCE_WORDS: Final[dict[Source, str]] = {
+    Source.MEASURED: "measured on your engine",
+    Source.RECORDED: "recorded: read from a running system",
+    Source.MODELLED: "modelled from published facts, not measured",
+    Source.ASSUMED: "assumed: nobody stated it",
+}
+"""What each source means, for someone who has not read the documentation."""
+
+QUESTION_WORDS: Final[dict[str, str]] = {
+    "predictable_text": "Is the text predictable?",
+    "memory": "Is there memory?",
+    "creative_or_hot": "Is it creative or hot?",
+    "concurrency": "Is concurrency high?",
+    "prefill_share": "How much time goes into prompts?",
+    "cost_of_step": "What does a step cost?",
+    "evidence": "How good is the evidence?",
+    "other": "Also",
+}
+
+LIMIT_WORDS: Final[dict[str, str]] = {
+    "acceptance": "too few drafted tokens are accepted",
+    "draft_time": "drafting takes too long",
+    "verify_compute": "verifying the extra tokens is no longer cheap at this load",
+    "overhead": "the fixed cost of each step eats the gain",
+    "prefill_share": "most of the time goes into reading prompts",
+    "memory": "memory is short",
+    "nothing": "",
+}
+"""Why a candidate loses, by `Priced.limited_by`."""
+
+
+def plain(text: str, *, lines: bool = False) -> str:
+    """Text without control, bidirectional or surrogate characters, so that a model's name cannot drive a terminal.
+
+    `lines` keeps line breaks and tabs (for the config).
+    """
+    keep = "\n\t" if lines else ""
+    return "".join(
+        c if c in keep or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "�" for c in text
+    )
+
+
+def times(value: float | None) -> str:
+    """A speed-up: 1.42×."""
+    if value is None:
+        return "–"
+    return f"{value:.2f}×" if value < 10 else f"{value:.1f}×"
+
+
+def percent(share: float | None) -> str:
+    """A probability or share (of 1); never rounded to a certainty it is not."""
+    if share is None:
+        return "–"
+    if 0 < share < 0.005:
+        return "<1 %"
+    if 0.995 < share < 1:
+        return ">99 %"
+    return f"{100 * share:.0f} %"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands marked."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 100 or value == int(value):
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
+
+
+def span(low: float | None, high: float | None, *, unit: str = "") -> str:
+    """An interval: 1.31–1.55; a dash where there is none."""
+    if low is None and high is None:
+        return "–"
+    if low is None or high is None:
+        return f"≤ {number(high)}{unit}" if low is None else f"≥ {number(low)}{unit}"
+    return f"{_even(low, high)}{unit}"
+
+
+def _even(low: float, high: float) -> str:
+    """Both ends with the same number of decimals."""
+    if max(abs(low), abs(high)) < 10:
+        return f"{low:.2f}–{high:.2f}"
+    if max(abs(low), abs(high)) < 100:
+        return f"{low:.1f}–{high:.1f}"
+    return f"{low:,.0f}–{high:,.0f}"
+
+
+def speedup(value: float, low: float | None, high: float | None) -> str:
+    """1.42× (1.31–1.55)."""
+    return times(value) if low is None and high is None else f"{times(value)} ({span(low, high)})"
+
+
+def quantity(q: Quantity, unit: str = "") -> str:
+    """Value and interval of one quantity, with its unit."""
+    text = number(q.value)
+    if q.low is not None and q.high is not None:
+        text += f" ({span(q.low, q.high)})"
+    return f"{text} {unit}".rstrip()
+
+
+def gib(value: float | None) -> str:
+    """Memory in GiB."""
+    return "–" if value is None else f"{value:,.1f} GiB" if value >= 0.1 or value == 0 else f"{value * 1024:,.0f} MiB"
+
+
+def count(value: float | None) -> str:
+    """A whole number, thousands marked."""
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def requests(running: int) -> str:
+    return f"{running:,} running request{'' if running == 1 else 's'}"
+
+
+def faster(value: float) -> str:
+    """A speed-up in plain words: `42 % faster`, `8 % slower`, `no faster`."""
+    change = round(100 * (value - 1))
+    if change == 0:
+        return "no faster"
+    return f"{change} % faster" if change > 0 else f"{-change} % slower"

@@ -1,0 +1,96 @@
+"""Does `advise` with a trial choose an arm as fast as the best one? The trial against the exhaustive sweep.
+
+    python -m benchmarks.regret_sweep --models MODELS --out sweep.json        the truth: every arm, k, load and task
+    python -m benchmarks.regret --models MODELS --sweep sweep.json --out DIR  one trial a target, four decisions each
+
+The trial's budget is a fifth of the engine seconds of that target's sweep. The printed table is docs/regret.md's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.regret_cells import DRAFTS, KS, LOADS, MAX_MODEL_LEN, MAX_NUM_SEQS, OUTPUT_TOKENS, TARGETS, TASKS
+
+SHARE = 0.2
+"""Engine seconds the trial may take, as a share of the sweep's."""
+
+
+def deployment(models: Path, target: str) -> dict[str, Any]:
+    """Both tasks and both loads in one trial; each decision then states its own."""
+    return {
+        "target": str(models / target),
+        "candidates": [{"method": "draft_model", "draft": str(models / d), "k": list(KS)} for d in DRAFTS]
+        + [{"method": name, "k": list(KS)} for name in ("ngram", "suffix")],
+        "engine": {"vllm_version": "0.32.0", "dtype": "bfloat16", "enforce_eager": True, "max_num_seqs": MAX_NUM_SEQS,
+                   "max_model_len": MAX_MODEL_LEN},
+        "hardware": {"gpu": "cpu", "memory_gib": 2},
+        "workload": {"concurrency": max(LOADS), "prompt_tokens": 60, "output_tokens": OUTPUT_TOKENS,
+                     "tasks": {t.value: 1 / len(TASKS) for t in TASKS}},
+        "objective": {"goal": "throughput"},
+        "trial": {"max_tokens": OUTPUT_TOKENS, "loads": list(LOADS)},
+    }
+
+
+def specadvise(*arguments: str, allowed: tuple[int, ...] = (0,)) -> str:
+    done = subprocess.run([sys.executable, "-m", "advisor.cli.main", *arguments], stdout=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode not in allowed:
+        raise SystemExit(f"specadvise {arguments[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def arm_name(decision: dict[str, Any]) -> tuple[str, int]:
+    """The sweep's name of what was decided; an abstention deploys no speculation."""
+    if not decision["enable"]:
+        return "none", 0
+    return (Path(decision["draft"]).name if decision["draft"] else decision["method"]), int(decision["k"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--sweep", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--target", action="append", choices=TARGETS)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    sweep = json.loads(options.sweep.read_text())
+    print("| target | task | load | best arm | tokens/s | advised | tokens/s | regret |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in options.target or TARGETS:
+        rows = [r for r in sweep if r["target"] == name and r["round"] == 0]
+        truth = {(r["arm"], r["k"]): r["cells"] for r in rows}
+        sweep_s = sum(r["engine_s"] for r in rows)
+        stated, evidence = options.out / f"{name}.yaml", options.out / f"{name}.evidence.json"
+        stated.write_text(yaml.safe_dump(deployment(options.models, name), sort_keys=False))
+        if not evidence.exists():
+            specadvise("trial", str(stated), "--budget", f"{SHARE * sweep_s:.0f}s", "--save", str(evidence))
+        trial_s = json.loads(evidence.read_text())["trial"]["engine_s"]
+        for task in TASKS:
+            for load in LOADS:
+                said = specadvise(
+                    "advise", str(stated), "--no-trial", "--evidence", str(evidence), "--task", task.value,
+                    "--concurrency", str(load), "--offline", "--format", "json", "-q",
+                    "--out", str(options.out / f"{name}-{task.value}-{load}"), allowed=(0, 3))
+                decision = json.loads(said)["decision"]
+                cell = f"{task.value}/{load}"
+                speed = {arm: cells[cell]["tokens_per_s"] for arm, cells in truth.items()}
+                best, chosen = max(speed, key=lambda a: speed[a]), arm_name(decision)
+                word = "off" if decision["enable"] is False else "abstained" if decision["enable"] is None else "on"
+                print(f"| {name} | {task.value} | {load} | {best[0]} k={best[1]} | {speed[best]:.2f} | "
+                      f"{word}: {chosen[0]} k={chosen[1]} | {speed[chosen]:.2f} | "
+                      f"{100 * (1 - speed[chosen] / speed[best]):.1f} % |")
+        print(f"\n{name}: trial {trial_s:.0f} engine seconds, sweep {sweep_s:.0f}: "
+              f"a share of {trial_s / sweep_s:.2f}\n")
+
+
+if __name__ == "__main__":
+    main()

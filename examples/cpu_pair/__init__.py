@@ -1,0 +1,1 @@
+"""A real model pair for speculative decoding on a machine without a GPU."""

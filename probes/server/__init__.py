@@ -1,0 +1,90 @@
+"""A running server's /metrics, scraped over a window (or read from saved dumps), as `ServerEvidence`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from probes.server.differences import server_evidence
+from probes.server.reading import Scrape
+from probes.server.scraping import Fetcher, looks_like_address, read_dump, server_address
+from profiles.errors import InputError, ProbeError
+from profiles.evidence import ServerEvidence
+
+__all__ = ["probe_server"]
+
+GAUGE_SCRAPES = 8
+"""Scrapes in between, for gauges only: two ends say little of a load that comes and goes."""
+SHORTEST_PAUSE_S = 1.0
+LIVE_WINDOW_S = 15.0
+
+
+def probe_server(source: str, second: str | None = None, window_s: float | None = None, token: str | None = None,
+                 timeout_s: float = 10.0, *, headers: Mapping[str, str] | None = None, model: str | None = None,
+                 sleep: Callable[[float], None] = time.sleep) -> ServerEvidence:
+    """What a server did over `window_s` seconds (15 by default), or between two saved dumps.
+
+    source: http(s)://host:port[/metrics], host:port, or a file. second: a later dump of the same server. window_s
+    between two dumps is what the user states; with None their modification times tell. token is sent as a bearer
+    token; neither it, nor headers, nor credentials in the URL are stored. timeout_s bounds each page.
+    Raises ProbeError where a server does not answer as one, InputError for unreadable files, URLs and models.
+    """
+    if looks_like_address(source):
+        if second is not None:
+            raise InputError("a second dump goes with a first dump: give two files, or one URL alone")
+        window_s = LIVE_WINDOW_S if window_s is None else window_s
+        if window_s <= 0:
+            raise InputError(f"--window {window_s} is no time to scrape twice in: give seconds above 0, e.g. 15s")
+        return _probe_live(source, window_s, Fetcher(token, headers or {}, timeout_s), model, sleep)
+    paths = [Path(source)] + ([Path(second)] if second is not None else [])
+    if second is not None and looks_like_address(second):
+        raise InputError(f"the second source is a URL and the first, {source}, is a file: give two files, or one URL")
+    return _read_dumps(paths, window_s if second is not None else None, model)
+
+
+def _probe_live(source: str, window_s: float, fetcher: Fetcher, model: str | None,
+                sleep: Callable[[float], None]) -> ServerEvidence:
+    address = server_address(source)
+    scrapes = [fetcher.page(address)]
+    version = fetcher.version(address, scrapes[0].names.engine)
+    steps = max(1, min(GAUGE_SCRAPES + 1, int(window_s / SHORTEST_PAUSE_S)))
+    begun, missed = time.monotonic(), 0
+    for step in range(1, steps + 1):
+        sleep(max(0.0, begun + window_s * step / steps - time.monotonic()))
+        try:
+            scrapes.append(fetcher.page(address))
+        except ProbeError:
+            # One missed page in between costs a gauge reading; without the last one there is no window.
+            if step == steps:
+                raise
+            missed += 1
+    notes = [f"{missed} of {steps + 1} scrapes had no answer: the server may be overloaded"] if missed else []
+    return server_evidence(scrapes, url=address.display, window_s=_elapsed_s(scrapes), engine_version=version,
+                           model=model, notes=notes)
+
+
+def _elapsed_s(scrapes: list[Scrape]) -> float:
+    first, last = scrapes[0].at_s, scrapes[-1].at_s
+    return last - first if first is not None and last is not None else 0.0
+
+
+def _read_dumps(paths: list[Path], window_s: float | None, model: str | None) -> ServerEvidence:
+    scrapes = [read_dump(path) for path in paths]
+    notes: list[str] = []
+    seconds = 0.0
+    if len(scrapes) > 1:
+        if scrapes[0].names.engine != scrapes[1].names.engine:
+            raise InputError(f"{paths[0]} is of {scrapes[0].names.engine} and {paths[1]} of {scrapes[1].names.engine}: "
+                             "give two dumps of one server")
+        if window_s is not None:
+            seconds = window_s
+        else:
+            seconds = paths[1].stat().st_mtime - paths[0].stat().st_mtime
+            if seconds >= SHORTEST_PAUSE_S:
+                notes.append(f"window of {seconds:.0f} s from the files' modification times: state it with --window "
+                             "where they were copied")
+            else:
+                seconds = 0.0
+                notes.append("the time between the dumps is unknown, so there are no rates: state it with --window")
+    return server_evidence(scrapes, url=str(paths[-1]), window_s=seconds, model=model, notes=notes)

@@ -1,0 +1,170 @@
+"""One metrics page read into a `Scrape`: the engine it belongs to, and its samples without prefixes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from probes.server.names import ENGINES, EngineNames, Names
+from profiles.errors import ProbeError, SpecadviseError
+
+MODEL_LABEL = "model_name"
+Labels = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One time series at one moment."""
+
+    name: str
+    """Without the engine's prefix; counters without `_total`."""
+    labels: Labels
+    value: float
+
+    def label(self, key: str) -> str | None:
+        return next((value for name, value in self.labels if name == key), None)
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One page. `at_s` is when it was taken (any clock, only differences count); None for a saved dump."""
+
+    names: EngineNames
+    series: tuple[Series, ...]
+    origin: str
+    at_s: float | None = None
+    process_start_s: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Series]]:
+        index: dict[str, list[Series]] = {}
+        for one in self.series:
+            index.setdefault(one.name, []).append(one)
+        return index
+
+    def named(self, alternatives: Names) -> tuple[Series, ...]:
+        """All series of the first alternative that is present."""
+        for name in alternatives:
+            if name in self._by_name:
+                return tuple(self._by_name[name])
+        return ()
+
+    def suffixed(self, alternatives: Names, suffix: str) -> tuple[Series, ...]:
+        """A histogram's `_bucket`, `_sum` or `_count` series, for the first alternative present."""
+        return self.named(tuple(name + suffix for name in alternatives))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(sorted({m for s in self.series if (m := s.label(MODEL_LABEL)) is not None}))
+
+    def only(self, model: str | None) -> Scrape:
+        """The series of one model; all of them for None."""
+        if model is None:
+            return self
+        kept = tuple(s for s in self.series if s.label(MODEL_LABEL) == model)
+        return Scrape(self.names, kept, self.origin, self.at_s, self.process_start_s, self.notes)
+
+
+def read_metrics(text: str, origin: str, *, at_s: float | None = None,
+                 failure: type[SpecadviseError] = ProbeError) -> Scrape:
+    """Parse a Prometheus text page of a known engine.
+
+    `origin` names it in errors (no credentials in it). Raises `failure` with one sentence when the page is empty, HTML,
+    JSON, a compressed body, not Prometheus text, or the page of a server that is no known engine. A last line cut in
+    the middle (a dump still being written) is dropped and said in the notes.
+    """
+    _refuse_other_content(text, origin, failure)
+    notes: list[str] = []
+    try:
+        samples = _samples(text)
+    except _DAMAGE as error:
+        # Only a line without its newline can be a page that ended early; anything else is damage.
+        whole, _, cut = text.rpartition("\n")
+        try:
+            if not cut or not whole:
+                raise error
+            samples = _samples(whole + "\n")
+        except _DAMAGE:
+            raise failure(f"{origin} is not Prometheus text ({_short(error)}): expected the page that "
+                          "`curl http://HOST:PORT/metrics` prints") from error
+        notes.append(f"{origin}: the last line is cut and was left out")
+    names, prefix = _recognise((name for name, _, _ in samples), origin, failure)
+    start = next((value for name, _, value in samples if name == "process_start_time_seconds"), None)
+    series = [
+        Series(_bare(name, prefix), frozenset((k, v) for k, v in labels.items()), float(value))
+        for name, labels, value in samples
+        # `_created` holds the birth time of a series: a large number that looks like a counter.
+        if name.startswith(prefix) and not name.endswith("_created") and math.isfinite(value)
+    ]
+    return Scrape(names, tuple(_lowest_rank_only(series, names.tensor_rank_labels)), origin, at_s, start, tuple(notes))
+
+
+_DAMAGE = (ValueError, KeyError, IndexError)
+"""What the parser raises on text it cannot read."""
+
+
+def _samples(text: str) -> list[tuple[str, dict[str, str], float]]:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return [(s.name, s.labels, s.value) for family in text_string_to_metric_families(text) for s in family.samples]
+
+
+def _refuse_other_content(text: str, origin: str, failure: type[SpecadviseError]) -> None:
+    head = text.lstrip("\ufeff \t\r\n")[:200].lower()
+    expected = "expected the engine's Prometheus page (http://HOST:PORT/metrics)"
+    if not head:
+        raise failure(f"{origin} is empty: {expected}; check that the engine runs with its metrics on")
+    if head.startswith(("<!doctype", "<html", "<?xml", "<head", "<body")):
+        raise failure(f"{origin} is a web page, not metrics: {expected}; check host, port and path, and whether a "
+                      "login page stands in front")
+    if head.startswith(("{", "[")):
+        raise failure(f"{origin} is JSON, not metrics: {expected}; check the path, and whether an API key is needed")
+    if "\x00" in text[:4096] or text.startswith("\x1f"):
+        raise failure(f"{origin} is binary or compressed, not text: {expected}; unpack it first")
+
+
+def _recognise(sample_names: Iterable[str], origin: str, failure: type[SpecadviseError]) -> tuple[EngineNames, str]:
+    present = set(sample_names)
+    for names in ENGINES:
+        for prefix in names.prefixes:
+            known = (*names.running, *names.waiting, *names.kv_usage)
+            if any(prefix + name in present for name in known) or any(
+                prefix + name + suffix in present
+                for name in (*names.generation_total, *names.prompt_total) for suffix in ("", "_total")
+            ):
+                return names, prefix
+    if not present:
+        raise failure(f"{origin} holds no metric at all: expected the page that `curl http://HOST:PORT/metrics` prints")
+    seen = sorted({name.partition(":")[0] for name in present if ":" in name})
+    what = f"metrics of {', '.join(seen[:3])}" if seen else f"{len(present)} metrics such as {min(present)}"
+    raise failure(f"{origin} holds {what}, none of them of vLLM or SGLang: point to the engine itself, and start vLLM "
+                  "without --disable-log-stats (SGLang with --enable-metrics)")
+
+
+def _bare(name: str, prefix: str) -> str:
+    # iteration_tokens_total is a histogram whose own name ends so: its series end in _bucket, _sum, _count.
+    return name.removeprefix(prefix).removesuffix("_total")
+
+
+def _lowest_rank_only(series: list[Series], rank_labels: Names) -> list[Series]:
+    if not rank_labels:
+        return series
+
+    def rank(one: Series) -> tuple[tuple[int, str], ...]:
+        texts = (one.label(key) or "0" for key in rank_labels)
+        return tuple((int(t) if t.isdigit() else 0, t) for t in texts)
+
+    lowest: dict[tuple[str, Labels], Series] = {}
+    for one in series:
+        key = (one.name, frozenset((k, v) for k, v in one.labels if k not in rank_labels))
+        if key not in lowest or rank(one) < rank(lowest[key]):
+            lowest[key] = one
+    return list(lowest.values())
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return (text[:80] + "...") if len(text) > 80 else text or type(error).__name__

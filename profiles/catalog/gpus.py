@@ -1,0 +1,203 @@
+"""Accelerators: their facts, and finding one by the name NVML gives it or people write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import lru_cache
+from typing import Any, Literal
+
+from profiles.catalog.compiled import compiled
+from profiles.errors import InputError
+from profiles.schema import Schema
+
+
+class Gpu(Schema):
+    """One accelerator. Rates are dense peaks; a figure nobody could read is null."""
+
+    name: str
+    """The catalog's name, e.g. `H100 SXM5 80GB`."""
+    aliases: tuple[str, ...] = ()
+    """NVML names and other spellings."""
+    vendor: str
+    """nvidia, amd, intel, google."""
+    architecture: str
+    compute_capability: str | None = None
+    """CUDA compute capability, or the gfx name on AMD."""
+    memory_gib: float
+    """Total memory as the driver reports it where that was read (`memory_from`), else the size on the box."""
+    memory_from: Literal["nvml", "box"] = "box"
+    """nvml: read from the driver's total. box: the marketing size, up to 7 % more than the driver shows."""
+    memory_bandwidth_gbs: float
+    """Peak memory bandwidth, GB/s (10^9 bytes)."""
+    unified_memory: bool = False
+    """The memory is the host's; NVML reports no total."""
+    dense_tflops: dict[str, float | None]
+    """TFLOP/s (int8: TOP/s) by number format fp16, bf16, tf32, fp8, int8, fp4; dense, fp32 accumulate."""
+    fp16_accumulate_tflops: dict[str, float | None] | None = None
+    """The same with fp16 accumulate, on cards where that is faster (GeForce)."""
+    nvlink_gbs: float | None = None
+    """NVLink, GB/s per device, both directions together; null without NVLink."""
+    link: str = ""
+    """How devices reach each other: nvlink, nvlink bridge (pairs), pcie, infinity fabric, ici, ..."""
+    link_gbs: float | None = None
+    """Bandwidth of that link where it is not PCIe, GB/s per device, both directions together."""
+    pcie: str | None = None
+    """Generation and lanes, e.g. gen5 x16."""
+    pcie_gbs: float | None = None
+    tdp_w: float | None = None
+    """Board power limit as shipped, watts."""
+    common: bool = False
+    """What people mean when a name fits several variants."""
+    sources: dict[str, str]
+    """Where each group of values was read."""
+    check: Literal["ok", "unsure"]
+    """ok: every group was read or derived from read values. unsure: see `unsure_groups` and `notes`."""
+    unsure_groups: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def tflops(self, number_format: str) -> float | None:
+        """Dense peak for a format, TFLOP/s; None where the card has no such units or none was read."""
+        return self.dense_tflops.get(number_format)
+
+
+# Words that name a maker, a brand or the plain fact of being a card: they never tell two catalog entries apart.
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "amd",
+        "intel",
+        "google",
+        "geforce",
+        "tesla",
+        "quadro",
+        "instinct",
+        "gpu",
+        "graphics",
+        "edition",
+        "generation",
+        "r",
+        "tm",
+        "card",
+        "accelerator",
+        "oam",
+        "corporation",
+    }
+)
+# Words that make another product of the same number: `4070` never means `4070 Ti SUPER`.
+_PRODUCT = frozenset({"super", "ti", "d"})
+_MIG = re.compile(r"\s+MIG\s+\d+[cg]\.[\w.+]+$", re.IGNORECASE)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Lower-case words of a name without noise; `80 GB`, `80g` and `80GiB` all become `80gb`."""
+    text = re.sub(r"(\d)\s*(?:gib|gb|g)\b", r"\1gb", name.lower())
+    return tuple(word for word in re.split(r"[^a-z0-9]+", text) if word and word not in _NOISE)
+
+
+def _squash(name: str) -> str:
+    return "".join(_words(name))
+
+
+@lru_cache(maxsize=1)
+def gpus() -> tuple[Gpu, ...]:
+    """Every accelerator of the catalog."""
+    return tuple(Gpu.model_validate(entry) for entry in compiled("gpus"))
+
+
+@lru_cache(maxsize=1)
+def _index() -> tuple[dict[str, int], tuple[frozenset[str], ...], frozenset[str]]:
+    """Exact squashed spellings, the words of each card, and every word that occurs."""
+    exact: dict[str, int] = {}
+    words: list[frozenset[str]] = []
+    for number, entry in enumerate(compiled("gpus")):
+        spellings = [entry["name"], *entry.get("aliases", ())]
+        own: set[str] = set()
+        for spelling in spellings:
+            # The first card to claim a spelling keeps it; its own name always wins over another's alias.
+            exact.setdefault(_squash(spelling), number)
+            own.update(_words(spelling))
+        own.update(re.sub(r"\d+$", "", word) for word in list(own) if word.startswith("sxm"))
+        words.append(frozenset(own))
+    for number, entry in enumerate(compiled("gpus")):
+        exact[_squash(entry["name"])] = number
+    return exact, tuple(words), frozenset(word for own in words for word in own)
+
+
+def _segment(word: str, known: frozenset[str]) -> list[str]:
+    """Split a run-together word (`h100sxm`, `rtx4090`) into known ones; itself where that is impossible."""
+    if word in known:
+        return [word]
+    for cut in range(len(word) - 1, 1, -1):
+        if word[:cut] in known:
+            rest = _segment(word[cut:], known)
+            if all(part in known for part in rest):
+                return [word[:cut], *rest]
+    return [word]
+
+
+def _with_note(entry: dict[str, Any], *notes: str) -> Gpu:
+    card = Gpu.model_validate(entry)
+    return card.model_copy(update={"notes": (*card.notes, *notes)}) if notes else card
+
+
+def find_gpu(name: str) -> Gpu:
+    """The accelerator by its NVML name (`NVIDIA H100 80GB HBM3`) or as people write it (`h100`, `rtx pro 6000`).
+
+    A name that fits several variants gives the common one, with a note that says so and lists the others.
+
+    Raises:
+        InputError: `cpu` (that is the CPU engine, not a GPU), or a name the catalog does not know; near names are
+            listed.
+    """
+    asked = name.strip()
+    if _squash(asked) in ("cpu", "none"):
+        raise InputError(
+            f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name "
+            "an accelerator such as H100 or L40S"
+        )
+    notes: list[str] = []
+    if _MIG.search(asked):
+        notes.append(
+            f"{asked!r} is a MIG slice: memory and rates here are the whole card's; state the slice's memory "
+            "in hardware.memory_gib"
+        )
+        asked = _MIG.sub("", asked)
+    entries = compiled("gpus")
+    exact, words, known = _index()
+    driver = {
+        alias.lower(): number
+        for number, entry in enumerate(entries)
+        for alias in entry.get("aliases", ())
+        if alias.startswith(("NVIDIA ", "Tesla ", "AMD ", "Intel(R) "))
+    }
+    if asked.lower() in driver:
+        # A driver's full name is one card, whatever longer names contain it.
+        return _with_note(entries[driver[asked.lower()]], *notes)
+    query = {part for word in _words(asked) for part in _segment(word, known)}
+    fits = [number for number, own in enumerate(words) if query and query <= own and query & _PRODUCT == own & _PRODUCT]
+    hit = exact.get(_squash(asked))
+    if hit is None and not fits:
+        raise InputError(_unknown(name))
+    if hit is None or (
+        _squash(entries[hit]["name"]) != _squash(asked) and any(entries[number].get("common") for number in fits)
+    ):
+        hit = min(fits, key=lambda number: (not entries[number].get("common", False), len(words[number]), number))
+    others = [entries[number]["name"] for number in fits if number != hit]
+    if others:
+        notes.append(f"{asked!r} fits several: taken as {entries[hit]['name']}; also {', '.join(others[:5])}")
+    return _with_note(entries[hit], *notes)
+
+
+def _unknown(name: str) -> str:
+    entries = compiled("gpus")
+    spellings = {
+        _squash(alias): entry["name"] for entry in entries for alias in (entry["name"], *entry.get("aliases", ()))
+    }
+    near = difflib.get_close_matches(_squash(name), spellings, n=6, cutoff=0.5)
+    names = list(dict.fromkeys(spellings[spelling] for spelling in near))[:3]
+    hint = f"near it: {', '.join(names)}" if names else "for example H100, A100 80GB, L40S, RTX 4090, MI300X"
+    return (
+        f"gpu is {name!r}: not in the catalog of {len(entries)} accelerators; {hint}; use one of those names, or "
+        "`cpu` for the CPU engine"
+    )

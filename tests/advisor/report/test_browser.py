@@ -1,0 +1,78 @@
+"""The HTML report in a real browser: charts are drawn, the console stays silent, the policy blocks nothing of ours.
+
+    pytest -m browser tests/advisor/report/test_browser.py
+
+needs a Chromium on the path (`apt-get install chromium`, or SPECADVISE_CHROMIUM=/path/to/chrome).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import synthetic_record as synthetic
+
+from advisor.report import render
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = os.environ.get("SPECADVISE_CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the path: install one to open the report in a browser"),
+]
+
+
+def opened(html: str, tmp_path: Path, *flags: str) -> tuple[str, str]:
+    """The page's DOM after its scripts ran, and what the console said."""
+    page = tmp_path / "report.html"
+    page.write_text(html, encoding="utf-8")
+    command = [
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--enable-logging=stderr", "--v=0",
+        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=8000", *flags, "--dump-dom", page.as_uri(),
+    ]  # fmt: skip
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+    )
+    try:
+        dom, log = child.communicate(timeout=120)
+    finally:
+        # The browser's own children end with it, whatever happened to it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    return dom, "\n".join(line for line in log.splitlines() if "CONSOLE" in line)
+
+
+@pytest.mark.parametrize("make", [synthetic.enabled, synthetic.off, synthetic.abstained, synthetic.hostile])
+def test_every_shown_chart_is_drawn_and_the_console_says_nothing(make, tmp_path):
+    dom, console = opened(render(make(), "html"), tmp_path, "--window-size=1280,2000")
+    assert console == ""
+    assert 'data-ready="yes"' in dom
+    drawn = re.findall(r'<div class="chart[^>]*data-spec="([^"]+)"[^>]*data-drawn="yes"[^>]*>\s*<svg', dom)
+    assert drawn == ["load-0", "position-chart", "step-chart", "memory-chart"]
+    assert "could not be drawn" not in dom.split("<script>")[0]
+    assert "NaN" not in "".join(re.findall(r'<path[^>]* d="([^"]*)"', dom))
+
+
+def test_drawing_takes_its_colours_from_the_page(tmp_path):
+    dom, _ = opened(render(synthetic.enabled(), "html"), tmp_path)
+    svg = dom[dom.index("<svg") : dom.index("</svg>")]
+    assert "var(--accent)" in svg
+    assert re.search(r"#[0-9a-f]{6}", svg) is None
+
+
+def test_charts_fit_a_phone(tmp_path):
+    dom, console = opened(render(synthetic.enabled(), "html"), tmp_path, "--window-size=500,900")
+    assert console == ""
+    widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', dom)]
+    assert len(widths) == 4
+    assert max(widths) <= 500

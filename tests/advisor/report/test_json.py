@@ -1,0 +1,72 @@
+"""JSON is the record: it comes back equal, and renders the same report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import synthetic_record as synthetic
+
+from advisor.report import formats, render
+from advisor.report.reading import parse_record
+from profiles.errors import InputError
+from profiles.schema import SCHEMA_VERSION
+
+ALL = [synthetic.enabled, synthetic.off, synthetic.abstained, synthetic.hostile]
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_json_comes_back_as_an_equal_record(make):
+    record = make()
+    assert parse_record(render(record, "json"), "record.json") == record
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("format", ["text", "markdown", "html", "json"])
+def test_a_saved_record_prints_what_the_run_printed(make, format):
+    record = make()
+    assert render(parse_record(render(record, "json"), "r"), format) == render(record, format)
+
+
+def test_registry_knows_the_four_formats_and_refuses_others_by_name():
+    assert set(formats()) == {"text", "markdown", "json", "html"}
+    with pytest.raises(InputError, match="unknown report format 'pdf': expected one of html, json, markdown, text"):
+        render(synthetic.enabled(), "pdf")
+
+
+def changed(**fields: object) -> str:
+    return json.dumps({**json.loads(render(synthetic.enabled(), "json")), **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            changed(schema_version=SCHEMA_VERSION + 1),
+            "newer specadvise (schema_version 2, this one reads 1): upgrade specadvise",
+        ),
+        (
+            changed(schema_version=0),
+            "older specadvise (schema_version 0, this one reads 1): run `specadvise advise` again",
+        ),
+        (changed(schema_version="1"), "schema_version is '1', expected the number 1"),
+        (changed(schema_version=True), "schema_version is True, expected the number 1"),
+        (changed(decision={"enable": "maybe"}), "r.json: decision.enable: "),
+        (changed(surprise=1), "r.json: surprise: "),
+        ("{}", "is not a record"),
+        ("[1]", "is not a record"),
+        ("", "is not JSON (line 1, column 1"),
+        ('{"decision": ', "is not JSON (line 1"),
+        ('{"decision": NaN, "schema_version": 1}', "NaN is not a JSON number"),
+        ("[" * 100_000, "is not JSON that can be read"),
+        (b"\xff\xfe{}", "is not UTF-8 text"),
+    ],
+)
+def test_what_is_not_a_readable_record_is_refused_in_one_sentence(text, said):
+    with pytest.raises(InputError) as caught:
+        parse_record(text, "r.json")
+    message = str(caught.value)
+    assert message.startswith("r.json")
+    assert said in message
+    assert "\n" not in message
+    assert caught.value.exit_code == 2

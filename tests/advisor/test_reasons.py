@@ -1,0 +1,86 @@
+from advisor.decision import decide
+from advisor.prediction import price
+from advisor.reasons import write_reasons
+from advisor.record import Reason
+from advisor.situation import Situation
+from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
+
+ENGINE = {"max_model_len": 8192, "gpu_memory_utilization": 0.45}
+
+
+def reasons_of(situation: Situation) -> tuple[Reason, ...]:
+    pricing = price(situation)
+    return write_reasons(pricing, decide(pricing))
+
+
+def sentence(reasons: tuple[Reason, ...], question: str) -> str:
+    return " ".join(r.sentence for r in reasons if r.question == question)
+
+
+def test_the_four_questions_prefill_and_the_step_are_always_answered() -> None:
+    for situation in (
+        gpu_situation(engine=ENGINE, concurrency=1, tasks="json"),
+        gpu_situation(engine=ENGINE, concurrency=64, tasks="creative"),
+        cpu_situation(cpu_trial(), concurrency=8, tasks="code"),
+        gpu_situation(candidates=[{"method": "ngram"}]),
+    ):
+        asked = {r.question for r in reasons_of(situation)}
+        assert {
+            "predictable_text",
+            "memory",
+            "creative_or_hot",
+            "concurrency",
+            "prefill_share",
+            "cost_of_step",
+        } <= asked
+
+
+def test_every_sentence_ends_and_carries_no_raw_value() -> None:
+    for reason in reasons_of(gpu_situation(engine=ENGINE, concurrency=8)):
+        assert reason.sentence.endswith(".")
+        assert "None" not in reason.sentence
+        assert "nan" not in reason.sentence.split()
+
+
+def test_stories_and_heat_speak_against() -> None:
+    reasons = reasons_of(gpu_situation(tasks="creative", sampling={"temperature": 1.0}))
+    heat = next(r for r in reasons if r.question == "creative_or_hot")
+    assert heat.for_or_against == "against"
+    assert "creative writing" in heat.sentence
+    assert "ampling at temperature 1" in heat.sentence
+
+
+def test_prefill_that_takes_most_of_the_time_speaks_against() -> None:
+    reasons = reasons_of(gpu_situation(concurrency=4, prompt_tokens=32_000, output_tokens=64))
+    prefill = next(r for r in reasons if r.question == "prefill_share")
+    assert prefill.for_or_against == "against"
+    assert "end to end" in prefill.sentence
+
+
+def test_a_load_beyond_the_crossover_speaks_against() -> None:
+    reasons = reasons_of(cpu_situation(cpu_trial(), concurrency=8, tasks="creative"))
+    assert next(r for r in reasons if r.question == "concurrency").for_or_against == "against"
+
+
+def test_a_busy_hour_that_loses_is_named() -> None:
+    reasons = reasons_of(cpu_situation(cpu_trial(), concurrency=1, concurrency_p95=8, tasks="code"))
+    assert "in the busy hour (8 running)" in sentence(reasons, "concurrency")
+
+
+def test_the_memory_sentence_has_both_models_bytes() -> None:
+    text = sentence(reasons_of(gpu_situation(engine=ENGINE)), "memory")
+    assert "2.3 GiB" in text
+    assert "32 KiB of KV a token beside 128 KiB" in text
+
+
+def test_a_lookup_says_how_often_it_finds_a_draft() -> None:
+    assert "find a draft" in sentence(reasons_of(gpu_situation(candidates=[{"method": "ngram"}])), "predictable_text")
+
+
+def test_a_draft_without_graphs_is_said() -> None:
+    text = sentence(reasons_of(gpu_situation(engine={"runner": "v2"}, concurrency=1)), "cost_of_step")
+    assert "without CUDA graphs" in text
+
+
+def test_a_schedule_is_told_in_words() -> None:
+    assert "k=5 up to" in sentence(reasons_of(cpu_situation(cpu_trial(), concurrency=1, tasks="code")), "concurrency")

@@ -1,0 +1,111 @@
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.decision import decide
+from advisor.prediction import price
+from advisor.schedule import Band, bands_from, build_schedule, clear_of, k_at, schedule_honoured
+from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
+
+EAGLE = [{"method": "eagle3", "draft": "head", "k": "1-5"}]
+
+
+def follows_vllms_rules(bands: tuple[Band, ...] | list[Band], last: int, most: int) -> bool:
+    """First start 1, sorted, inclusive, not overlapping, no gap, k within 0..most, the last end covers max_num_seqs."""
+    return (
+        bands[0][0] == 1
+        and bands[-1][1] >= last
+        and all(start <= end and 0 <= k <= most for start, end, k in bands)
+        and all(a[1] + 1 == b[0] for a, b in itertools.pairwise(bands))
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 1024), st.integers(0, 10_000), st.data())
+def test_bands_of_any_choice_follow_vllms_rules(last: int, seed: int, data: st.DataObject) -> None:
+    ks = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=8))
+    bands = bands_from(lambda load, current: ks[(load * 7 + seed) % len(ks)], last)
+    assert follows_vllms_rules(bands, last, 5)
+    usual = data.draw(st.integers(1, last))
+    calm = clear_of(bands, usual, last)
+    assert follows_vllms_rules(calm, last, 5)
+    assert k_at(calm, usual) == k_at(bands, usual)
+
+
+@given(st.integers(2, 512), st.data())
+def test_no_threshold_lies_near_the_usual_load(last: int, data: st.DataObject) -> None:
+    usual = data.draw(st.integers(1, last))
+    bands = clear_of([(1, usual, 3), (usual + 1, last, 1)] if usual < last else [(1, last, 3)], usual, last)
+    for _, end, _ in bands[:-1]:
+        assert end >= usual * 1.25 or end < usual / 1.25
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 512))
+def test_schedules_of_a_priced_candidate_follow_vllms_rules(running: int, seqs: int) -> None:
+    pricing = price(gpu_situation(candidates=EAGLE, concurrency=running, engine={"max_num_seqs": seqs}, tasks="chat"))
+    for k in (1, 5):
+        bands = build_schedule(pricing, pricing.candidates[0], k)
+        if bands is not None:
+            assert follows_vllms_rules(bands, seqs, 5)
+            assert k_at(bands, pricing.running) == k
+            assert all(a[2] != b[2] for a, b in itertools.pairwise(bands))
+
+
+def test_k_falls_with_the_load_where_verifying_is_compute_bound() -> None:
+    pricing = price(gpu_situation(candidates=EAGLE, concurrency=1, engine={"max_num_seqs": 512}, tasks="chat"))
+    bands = build_schedule(pricing, pricing.candidates[0], 4)
+    assert bands is not None
+    ks = [k for _, _, k in bands]
+    assert ks == sorted(ks, reverse=True)
+
+
+def test_the_trials_schedule_on_the_cpu_engine_has_the_best_k_of_each_load() -> None:
+    decision = decide(price(cpu_situation(cpu_trial(), concurrency=1, tasks="code"))).decision
+    assert decision.schedule is not None
+    assert k_at(decision.schedule, 1) == 5
+    assert k_at(decision.schedule, 4) == 3
+    assert decision.k == max(k for _, _, k in decision.schedule)
+
+
+def test_a_schedule_never_stands_in_for_off() -> None:
+    # At 8 requests no k gains, and an idle speculation would cost a fifth: no speculation at all is the advice.
+    decision = decide(price(cpu_situation(cpu_trial(), concurrency=8, tasks="creative"))).decision
+    assert decision.enable is False
+    assert decision.schedule is None
+
+
+def test_the_idle_band_is_priced_with_what_idling_costs() -> None:
+    pricing = price(cpu_situation(cpu_trial(), concurrency=8, tasks="creative"))
+    candidate = pricing.candidates[0]
+    assert pricing.decode_gain(candidate, 0, 8) == pytest.approx(210 / 264, rel=0.01)
+    # Drafting one token loses less than idling, so the schedule does not idle at 8.
+    assert pricing.decode_gain(candidate, 1, 8) > pricing.decode_gain(candidate, 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "version", "engine", "why"),
+    [
+        (EAGLE, "0.23.0", {}, "0.24"),
+        (EAGLE, "0.32.0", {"data_parallel_size": 2}, "data parallel"),
+        ([{"method": "suffix"}], "0.32.0", {}, "does not honour"),
+        ([{"method": "draft_model", "draft": "d"}], "0.32.0", {"runner": "v2"}, "does not honour"),
+        ([{"method": "draft_model", "draft": "d"}], "0.32.0", {}, "piecewise"),
+    ],
+)
+def test_a_schedule_is_only_given_where_it_is_honoured(
+    candidates: list[dict[str, str]], version: str, engine: dict[str, object], why: str
+) -> None:
+    pricing = price(gpu_situation(candidates=candidates, version=version, engine=engine))  # type: ignore[arg-type]
+    honoured, note = schedule_honoured(pricing, pricing.candidates[0])
+    assert not honoured
+    assert why in note
+
+
+def test_heads_on_the_v2_runner_and_drafts_on_the_cpu_engine_honour_one() -> None:
+    eagle = price(gpu_situation(candidates=EAGLE))
+    assert schedule_honoured(eagle, eagle.candidates[0])[0]
+    cpu = price(cpu_situation(cpu_trial()))
+    assert schedule_honoured(cpu, cpu.candidates[0])[0]

@@ -1,0 +1,80 @@
+"""Reading one metrics page: which engine it is, which names it uses, and what is no metrics page at all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from probes.server.reading import read_metrics
+from profiles.errors import InputError, ProbeError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import synthetic_pages as syn
+
+
+def test_prefix_and_total_are_taken_off_and_created_series_left_out() -> None:
+    scrape = read_metrics(syn.page(syn.v1_engine(outputs=[10])), "page")
+    assert scrape.names.engine == "vllm"
+    names = {s.name for s in scrape.series}
+    assert {"generation_tokens", "num_requests_running", "request_generation_tokens_count"} <= names
+    assert not any(name.endswith("_created") for name in names)
+    assert max(s.value for s in scrape.series) < syn.BORN
+    assert scrape.process_start_s == syn.BORN
+
+
+def test_a_histogram_whose_own_name_ends_in_total_keeps_its_parts() -> None:
+    scrape = read_metrics(syn.page(syn.v1_engine()), "page")
+    assert {s.name for s in scrape.series if "iteration" in s.name} == {
+        "iteration_tokens_total_bucket", "iteration_tokens_total_count", "iteration_tokens_total_sum"}
+
+
+@pytest.mark.parametrize("prefix", ["vllm_", "ray_vllm_", "ray_vllm:"])
+def test_prefixes_rewritten_by_collectors_are_the_same_engine(prefix: str) -> None:
+    text = syn.page(syn.v1_engine(running=3)).replace("vllm:", prefix)
+    scrape = read_metrics(text, "page")
+    assert scrape.names.engine == "vllm"
+    assert [s.value for s in scrape.named(("num_requests_running",))] == [3.0]
+
+
+def test_counters_without_total_are_the_same_counters() -> None:
+    text = syn.page(syn.v1_engine(outputs=[10, 20])).replace("vllm:generation_tokens_total", "vllm:generation_tokens")
+    assert [s.value for s in read_metrics(text, "page").named(("generation_tokens",))] == [30.0]
+
+
+def test_ranks_of_one_sglang_engine_are_read_once() -> None:
+    scrape = read_metrics(syn.page(syn.sglang(ranks=4)), "page")
+    assert scrape.names.engine == "sglang"
+    assert [s.value for s in scrape.named(("num_running_reqs",))] == [12.0]
+
+
+def test_values_that_are_no_number_are_left_out() -> None:
+    text = syn.page(syn.v1_engine()) + 'vllm:num_requests_running{engine="1",model_name="m"} NaN\n'
+    assert len(read_metrics(text, "page").named(("num_requests_running",))) == 1
+
+
+def test_a_last_line_cut_in_the_middle_is_dropped_and_said() -> None:
+    whole = syn.page(syn.v1_engine(running=3))
+    scrape = read_metrics(whole + 'vllm:num_requests_wai{engine="0",mod', "page")
+    assert [s.value for s in scrape.named(("num_requests_running",))] == [3.0]
+    assert "cut" in scrape.notes[0]
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "empty"),
+    (" \n\n", "empty"),
+    ("<!DOCTYPE html><html><body>Login</body></html>", "web page"),
+    ('{"detail":"Unauthorized"}', "JSON"),
+    ("\x1f\x8b\x08binary", "compressed"),
+    ("this is { not a metric\nat all\n", "not Prometheus text"),
+    ("# just a comment\n", "no metric"),
+    ('tgi_request_count{a="b"} 1\nprocess_cpu_seconds_total 3\n', "none of them of vLLM or SGLang"),
+    ('trtllm:requests{a="b"} 1\n', "metrics of trtllm"),
+])
+def test_what_is_no_metrics_page_is_one_clear_sentence(text: str, says: str) -> None:
+    for failure in (ProbeError, InputError):
+        with pytest.raises(failure, match=says) as caught:
+            read_metrics(text, "http://h:1/metrics", failure=failure)
+        assert "http://h:1/metrics" in str(caught.value)
+        assert "\n" not in str(caught.value)
