@@ -247,7 +247,7 @@ class Implausibility(Schema):
 
     code: Literal[
         "later_positions_never_accepted", "acceptance_above_one", "counters_did_not_move", "greedy_output_differs",
-        "sampled_distribution_differs", "acceptance_not_monotone", "other_traffic", "clock_drift",
+        "sampled_distribution_differs", "acceptance_not_monotone", "other_traffic", "unsteady_steps",
     ]
     arm: str
     message: str

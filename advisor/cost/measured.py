@@ -285,7 +285,10 @@ class MeasuredCost:
         tokens = running * (1.0 + drafted)
         if candidate.label not in self._residuals:
             verify = self._verify_untimed(running, tokens, context_tokens)
-            spread = math.hypot(0.15, 0.4 * (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms))
+            share = (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms)
+            growth = self.fallback.machine.ratio_log_sd if verify.source is Source.MODELLED else 0.0
+            # Where the timed cells contradict each other, the machine was busy: what is scaled by them is as unsure.
+            spread = math.hypot(0.15, 0.4 * share, growth, self.residual_log_sd)
             return Step(
                 draft.ms,
                 verify.ms,

@@ -11,7 +11,7 @@ SOURCE_WORDS: Final[dict[Source, str]] = {
     Source.MEASURED: "measured on your engine",
     Source.RECORDED: "recorded: read from a running system",
     Source.MODELLED: "modelled from published facts, not measured",
-    Source.ASSUMED: "assumed: nobody stated it",
+    Source.ASSUMED: "assumed from published cases, not measured here",
 }
 """What each source means, for someone who has not read the documentation."""
 
@@ -23,7 +23,7 @@ QUESTION_WORDS: Final[dict[str, str]] = {
     "prefill_share": "How much time goes into prompts?",
     "cost_of_step": "What does a step cost?",
     "evidence": "How good is the evidence?",
-    "other": "Also",
+    "other": "In short",
 }
 
 LIMIT_WORDS: Final[dict[str, str]] = {

@@ -13,13 +13,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiles.evidence import Implausibility, RequestAcceptance
+from profiles.evidence import Implausibility, RequestAcceptance, StepSample
 
 RARE = 1e-3
 """Chance under correct speculation below which a pattern is said."""
 
 PERMUTATIONS = 2000
 """Random splits behind a two-sample test: its smallest p-value is about 1/2000."""
+
+
+STEADY_STEPS = 8
+"""Steps a cell needs before its steadiness is judged."""
+
+
+def unsteady(arm: str, cells: Sequence[StepSample]) -> list[Implausibility]:
+    """Steps of one shape whose 90th percentile is half as long again as their median: something else took the machine."""
+    worst = 0.0
+    for cell in cells:
+        times = sorted(cell.step_ms)
+        if len(times) >= STEADY_STEPS:
+            worst = max(worst, times[int(0.9 * (len(times) - 1))] / times[len(times) // 2] - 1)
+    if worst < 0.5:
+        return []
+    return [Implausibility(
+        code="unsteady_steps", arm=arm, severity="warn",
+        message=f"steps of the same shape took up to {100 * worst:.0f} % longer than their median: other work shares "
+                "this machine, and no timing made meanwhile can be trusted; run the trial again when it is quiet")]
 
 
 # --- acceptance ------------------------------------------------------------------------------------------------------

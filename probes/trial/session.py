@@ -14,7 +14,7 @@ from probes.trial.checkpoint import Checkpoint
 from probes.trial.engine_process import EngineProcess
 from probes.trial.estimate import Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
-from probes.trial.plausibility import Divergence, divergence
+from probes.trial.plausibility import Divergence, divergence, unsteady
 from probes.trial.progress import Progress
 from probes.trial.samples import BlockPlan, prefill_samples, request_samples, step_samples, timed_block
 from profiles.evidence import (
@@ -155,8 +155,10 @@ class Session:
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
         requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
+        steps = step_samples(data["steps"], block.k, task)
+        self.say(unsteady(arm.candidate.label, steps))
         self.change(
-            arm, steps=(*evidence.steps, *step_samples(data["steps"], block.k, task)),
+            arm, steps=(*evidence.steps, *steps),
             prefill=(*evidence.prefill, *prefill_samples(data["steps"])),
             requests=(*evidence.requests, *requests),
             blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))

@@ -20,8 +20,9 @@ from probes.trial.plausibility import (
     rates,
     sampled_output,
     two_sample_p,
+    unsteady,
 )
-from profiles.evidence import RequestAcceptance
+from profiles.evidence import RequestAcceptance, StepSample
 from profiles.workload import Task
 
 QUIET = Divergence(requests=8, differing=0, tokens=400, first=None)
@@ -196,3 +197,14 @@ def test_tail_starts_at_one_falls_and_matches_the_plain_sum(trials, chance):
 def test_tail_at_the_ends_of_chance():
     assert binomial_tail(3, 5, 0.0) == 0.0
     assert binomial_tail(3, 5, 1.0) == 1.0
+
+
+def test_steps_that_another_program_stretched_are_said_and_steady_ones_are_not():
+    def cell(*times):
+        return StepSample(k=0, running=1, context_tokens=10, tokens_per_step=1, step_ms=times, output_tokens=len(times))
+
+    assert unsteady("none", [cell(*[100.0 + i for i in range(20)])]) == []
+    assert unsteady("none", [cell(100.0, 900.0)]) == []
+    (found,) = unsteady("none", [cell(*[100.0] * 15, *[400.0] * 5)])
+    assert found.code == "unsteady_steps"
+    assert "300 %" in found.message
