@@ -1,8 +1,9 @@
 """The parent's end of an engine child: starts it, talks to it, notices when it refuses, crashes or hangs, reaps it.
 
 Nothing outlives the parent: the child leads a process group of its own that is killed on close, at exit and on any
-exception; should the parent itself be killed, the kernel (Linux) and the closed pipe (everywhere) end the group. The
-child's output goes to a file without a name, so there is none to leave behind.
+exception; should the parent itself be killed, the kernel (Linux) and the closed pipe (everywhere) end the child, and
+its watcher the rest of the group. The child's output goes to a file without a name; what the engine leaves in its
+temporary folder (rendezvous files, compiler caches) lies in one of its own that is removed with it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.trial.engine_errors import EngineFailure, classify
+from probes.trial.group_watch import SCRATCH_VARIABLE
 from profiles.evidence import ArmStatus
 
 _KEPT_VARIABLES = frozenset({
@@ -29,7 +32,8 @@ _KEPT_VARIABLES = frozenset({
     "PYTHONPATH", "CC", "CXX", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 })
 _KEPT_PREFIXES = ("LC_", "XDG_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_", "VLLM_",
-                  "TORCH", "PYTORCH_", "TRITON_", "NCCL_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMBA_", "SSL_CERT_")
+                  "TORCH", "PYTORCH_", "TRITON_", "NCCL_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMBA_",
+                  "SSL_CERT_")
 _LOG_TAIL_BYTES = 256 * 1024
 _CLOSE_GRACE_S = 3.0
 
@@ -75,6 +79,7 @@ class EngineProcess:
         """Its seconds are already part of an arm's `engine_s`."""
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Any = None
+        self._scratch: str | None = None
         self._buffer = b""
         self._serial = 0
         self._began = 0.0
@@ -91,12 +96,16 @@ class EngineProcess:
         self._from, child_writes = os.pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._began = time.monotonic()
+        env = child_environment(self.env)
+        if SCRATCH_VARIABLE not in env:
+            self._scratch = tempfile.mkdtemp(prefix="specadvise-engine-")
+            env.update({"TMPDIR": self._scratch, SCRATCH_VARIABLE: self._scratch})
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self.module, "--read", str(child_reads), "--write", str(child_writes),
                  "--parent", str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, pass_fds=(child_reads, child_writes),
-                env=child_environment(self.env), start_new_session=True)
+                env=env, start_new_session=True)
         finally:
             os.close(child_reads)
             os.close(child_writes)
@@ -151,6 +160,8 @@ class EngineProcess:
                 os.close(descriptor)
         self._to = self._from = -1
         self._log.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> EngineProcess:
         return self

@@ -13,6 +13,9 @@ import shutil
 import signal
 import time
 
+SCRATCH_VARIABLE = "SPECADVISE_SCRATCH"
+"""Names the folder to remove when the client was killed before it could."""
+
 GRACE_S = 2.0
 """What a leader that ends by itself leaves its children to tidy up (shared memory, sockets)."""
 _LOOK_EVERY_S = 0.2
@@ -21,8 +24,8 @@ _LOOK_EVERY_S = 0.2
 def watch_group(from_client: int, to_client: int, scratch: str | None) -> None:
     """Fork a watcher of this process, the leader of its process group; returns in the leader only.
 
-    When the leader is gone, the group gets GRACE_S if the client still lives (it asked for the end, and waits), none if
-    it doesn't, and is killed. The client lives as long as its end of the pipe `from_client` is open. `to_client` is
+    When the leader is gone, the group gets GRACE_S if the client still lives (it asked for the end, and waits), none
+    if it doesn't, and is killed. The client lives as long as its end of the pipe `from_client` is open. `to_client` is
     closed here, so that the client sees the leader's end at once. `scratch` is a folder to remove if the client is gone.
     """
     leader = os.getpid()

@@ -21,11 +21,8 @@ import urllib.error
 import urllib.request
 from typing import Any, NoReturn
 
-from probes.trial.group_watch import watch_group
+from probes.trial.group_watch import SCRATCH_VARIABLE, watch_group
 from probes.trial.worker import Pipe, die_with_parent, last_line
-
-SCRATCH_VARIABLE = "SPECADVISE_SCRATCH"
-"""Names the folder to remove when the client was killed before it could."""
 
 
 def name_the_distribution() -> None:

@@ -20,9 +20,9 @@ from typing import Any
 
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
+from probes.trial.group_watch import SCRATCH_VARIABLE
 from probes.trial.plan import engine_environment, speculative_config
 from probes.trial.progress import Progress
-from probes.trial.serve_worker import SCRATCH_VARIABLE
 from profiles.deployment import Candidate, Deployment, ModelRef
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ArmStatus, GpuDevice

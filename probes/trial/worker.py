@@ -47,6 +47,8 @@ import threading
 import time
 from typing import Any
 
+from probes.trial.group_watch import SCRATCH_VARIABLE, watch_group
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -86,8 +88,8 @@ class Pipe:
                 self.commands.put(command)
                 if command["cmd"] == "stop":
                     return
-        # The parent is gone: end with everything this process group holds (tensor-parallel workers too).
-        os.killpg(os.getpgid(0), signal.SIGKILL)
+        # The parent is gone. The watcher sees this process end, takes its group along and removes its files.
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def send(self, event: str, **fields: Any) -> None:
         self._out.write(json.dumps({"event": event, **fields}) + "\n")
@@ -195,6 +197,7 @@ def main() -> None:
     parser.add_argument("--write", type=int, required=True)
     parser.add_argument("--parent", type=int, default=0)
     options = parser.parse_args()
+    watch_group(options.read, options.write, os.environ.get(SCRATCH_VARIABLE))
     die_with_parent(options.parent)
     pipe = Pipe(options.read, options.write)
     try:

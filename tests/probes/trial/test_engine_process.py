@@ -139,6 +139,17 @@ def test_a_parent_killed_hard_leaves_no_child(monkeypatch, tmp_path):
         parent.wait()
 
 
+def test_the_engines_temporary_folder_goes_with_it(child, monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    process = child("none")
+    process.start()
+    folder, = tmp_path.iterdir()
+    (folder / "left-by-the-engine").write_text("x")
+    process.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_child_sees_the_engines_variables_and_no_others():
     seen = child_environment({"VLLM_CPU_KVCACHE_SPACE": "1"}, {
         "PATH": "/bin", "HF_HOME": "/h", "AWS_SECRET_ACCESS_KEY": "x", "CUDA_VISIBLE_DEVICES": "0", "EDITOR": "vi"})
