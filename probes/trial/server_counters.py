@@ -204,7 +204,7 @@ def acceptance_of(answers: Iterable[Answer], moved: Moment, tasks: list[Task], k
     # The first token of an answer comes from the prefill, not from a decode step.
     steps = max(round(moved.drafts), tokens - len(answers) - round(moved.accepted))
     return (RequestAcceptance(
-        task=task, prompt_tokens=sum(a.prompt_tokens for a in answers), output_tokens=tokens, steps=steps,
+        task=task, prompt_tokens=sum(a.prompt_tokens for a in answers), output_tokens=tokens, steps=steps, k=k,
         drafted=_spread(round(moved.drafts), round(moved.draft_tokens), accepted), accepted=accepted),)
 
 
@@ -219,7 +219,7 @@ def _of_request(answer: Answer, task: Task, k: int) -> RequestAcceptance:
         drafted = _spread(int(told.get("num_spec_steps") or 0), int(told.get("num_draft_tokens") or 0), accepted)
     steps = max(drafted[0] if drafted else 0, answer.output_tokens - 1 - sum(accepted))
     return RequestAcceptance(task=task, prompt_tokens=answer.prompt_tokens, output_tokens=answer.output_tokens,
-                             steps=steps, drafted=drafted, accepted=accepted)
+                             steps=steps, drafted=drafted, accepted=accepted, k=k)
 
 
 def _spread(drafts: int, draft_tokens: int, accepted: tuple[int, ...]) -> tuple[int, ...]:

@@ -244,11 +244,13 @@ class _Comparison:
         return True
 
     def _watched(self, arm: _Arm, other: _Arm, batch: list[Prompt], salt: str | None) -> _Run:
-        self.failed_arm = arm.server.arm
+        self.failed_arm = other.server.arm
         before_other = other.server.wait_idle(_IDLE_PATIENCE_S)
+        self.failed_arm = arm.server.arm
         before = arm.server.wait_idle(_IDLE_PATIENCE_S)
         block = self._run(arm, batch, self.max_tokens, salt)
         moved = arm.server.after(before, len(batch))
+        self.failed_arm = other.server.arm
         beside = other.server.moment().since(before_other)
         foreign = None
         if moved.finished > len(batch) or moved.busy:

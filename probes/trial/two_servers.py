@@ -9,6 +9,7 @@ import contextlib
 import errno
 import importlib.util
 import json
+import os
 import secrets
 import socket
 import tempfile
@@ -33,6 +34,8 @@ RUNTIME_GIB = 2.5
 with vLLM 0.32 on the 135 M model, its weights taken off)."""
 GPU_RUNTIME_GIB = 2.0
 """Device memory one GPU server takes besides weights and KV: context, activations, graphs (a rule of thumb)."""
+_LONGEST_TMPDIR = 45
+"""A socket's path may have 107 bytes: the folder, our 21 bytes below it, and the engine's 37."""
 _PORT_TRIES = 3
 _START_TIMEOUT_S = 1800.0
 
@@ -192,7 +195,8 @@ def started_pair(deployment: Deployment, base: Path, candidate: Candidate, k: in
     token = secrets.token_hex(16)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="specadvise-", ignore_cleanup_errors=True))
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(
+            prefix="specadvise-", dir=_scratch_parent(), ignore_cleanup_errors=True))
         up: list[tuple[str, EngineProcess, float]] = []
         for name, share, config in (("baseline", shares[0], None),
                                     ("speculative", shares[1], speculative_config(located, k, None))):
@@ -202,6 +206,12 @@ def started_pair(deployment: Deployment, base: Path, candidate: Candidate, k: in
             process, port = starter.start(stack)
             up.append((f"http://127.0.0.1:{port}", process, float(process.info.get("start_s", 0.0))))
         yield RunningPair(up[0][0], up[1][0], token, up[0][1], up[1][1], up[0][2], up[1][2])
+
+
+def _scratch_parent() -> str | None:
+    """Where the scratch folder goes: the usual place, or /tmp where that is too deep for the engine's sockets."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if len(usual) > _LONGEST_TMPDIR and os.access("/tmp", os.W_OK) else usual  # noqa: S108
 
 
 def _environment(deployment: Deployment, share: Share, token: str, scratch: str) -> dict[str, str]:

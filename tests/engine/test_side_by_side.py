@@ -118,7 +118,7 @@ with started_pair(stated, Path("."), NGRAM, 3, shares_of(stated, Path("."), NGRA
 
 def test_a_killed_client_leaves_no_server_behind(cpu_pair: Any, tmp_path: Path) -> None:
     (tmp_path / "side_by_side_client.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     client = subprocess.Popen([sys.executable, "-c", CLIENT, str(cpu_pair.draft)], stdout=subprocess.PIPE, text=True,
                               env=environment, cwd=ROOT)
     assert client.stdout is not None

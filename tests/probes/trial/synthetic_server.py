@@ -35,6 +35,7 @@ class SyntheticServer:
     drafts: float = 0.0
     per_position: list[float] = field(default_factory=list)
     silent_counters: bool = False
+    dead: bool = False
 
     def __enter__(self) -> SyntheticServer:
         owner = self
@@ -48,10 +49,19 @@ class SyntheticServer:
                 pass
 
             def do_GET(self) -> None:
-                owner.get(self)
+                if not self.ended():
+                    owner.get(self)
 
             def do_POST(self) -> None:
-                owner.post(self)
+                if not self.ended():
+                    owner.post(self)
+
+            def ended(self) -> bool:
+                """Connections that are kept outlive the listener: a dead server answers on none."""
+                if owner.dead:
+                    self.close_connection = True
+                    self.connection.close()
+                return owner.dead
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -68,6 +78,7 @@ class SyntheticServer:
         self.die()
 
     def die(self) -> None:
+        self.dead = True
         self._http.shutdown()
         self._http.server_close()
 

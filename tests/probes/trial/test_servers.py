@@ -364,6 +364,18 @@ def test_a_server_that_dies_later_keeps_the_pairs_before_and_marks_its_arm() -> 
     assert "broke off" in evidence.arms[1].error
 
 
+def test_a_server_that_is_gone_between_two_blocks_is_the_one_marked() -> None:
+    """It is noticed while it should be idle, in the other one's turn."""
+    class Ending(Told):
+        def update(self, stage: str, done_s: float, left_s: float) -> None:
+            if stage.startswith("pair 2"):
+                two.die()
+
+    with SyntheticServer() as one, SyntheticServer(k=3) as two:
+        evidence = compared(one, two, stop=lambda _: None, progress=Ending())
+    assert [arm.status for arm in evidence.arms] == [ArmStatus.DONE, ArmStatus.CRASHED]
+
+
 def test_a_restart_in_between_is_noticed_by_counters_that_run_backwards() -> None:
     def restart(server: SyntheticServer, number: int, handler: Any) -> bool:
         if number == 6:

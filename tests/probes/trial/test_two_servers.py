@@ -139,3 +139,10 @@ def test_without_vllm_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ProbeError, match=r"install specadvise\[vllm\]"), \
             started_pair(deployment(), Path("."), NGRAM, 3, (Share(0.4, None), Share(0.4, None)), None):  # type: ignore[arg-type]
         pass
+
+
+def test_a_temporary_folder_too_deep_for_the_engines_sockets_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_servers.tempfile, "gettempdir", lambda: "/scratch/" + "deep/" * 20)
+    assert two_servers._scratch_parent() == "/tmp"  # noqa: S108
+    monkeypatch.setattr(two_servers.tempfile, "gettempdir", lambda: "/scratch/me")
+    assert two_servers._scratch_parent() == "/scratch/me"
