@@ -27,7 +27,7 @@ STEADY_STEPS = 8
 
 
 def unsteady(arm: str, cells: Sequence[StepSample]) -> list[Implausibility]:
-    """Steps of one shape whose 90th percentile is half as long again as their median: something else took the machine."""
+    """Steps of one shape whose 90th percentile is half as long again as their median: something else ran beside."""
     worst = 0.0
     for cell in cells:
         times = sorted(cell.step_ms)

@@ -65,7 +65,7 @@ def prefill_samples(rows: Sequence[Sequence[Any]]) -> list[PrefillSample]:
 
 def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],
                     k: int) -> list[RequestAcceptance]:
-    """One entry a request that decoded at all; `tasks[i]` belongs to the block's i-th prompt, `k` is what it asked for."""
+    """One entry a request that decoded at all; `tasks[i]` is of the block's i-th prompt, `k` is what it asked for."""
     return [RequestAcceptance(task=tasks[r["place"]], prompt_tokens=r["prompt_tokens"], output_tokens=len(r["ids"]),
                               steps=r["steps"], k=k, drafted=tuple(r["drafted"]), accepted=tuple(r["accepted"]))
             for r in requests if r["steps"]]
