@@ -115,9 +115,11 @@ def memory_plan(scratch: Path) -> list[str]:
             ("with the draft", m["draft_weights_gib"], m["kv_tokens_with"],
              m["kv_bytes_per_token_target"] + m["kv_bytes_per_token_draft"], m["max_concurrency_with"]),
         ):
-            parts = f"{m['target_weights_gib']:.1f} | {draft:.1f} | {m['overhead_gib']:.1f}"
-            lines.append(f"| {share} ({m['usable_gib']:.1f} GiB) | {service} | {parts} | "
-                         f"{tokens * per_token / 2**30:.1f} | {tokens:,} | {fit:.0f} |")
+            # Graphs and activations grow with the tokens of a step: what weights and cache leave is the runtime's.
+            cache = tokens * per_token / 2**30
+            runtime = m["usable_gib"] - m["target_weights_gib"] - draft - cache
+            lines.append(f"| {share} ({m['usable_gib']:.1f} GiB) | {service} | {m['target_weights_gib']:.1f} | "
+                         f"{draft:.1f} | {runtime:.1f} | {cache:.1f} | {tokens:,} | {fit:.0f} |")
     return lines
 
 
