@@ -57,7 +57,7 @@ class Progress:
 
     def update(self, stage: str, done_s: float, left_s: float) -> None:
         if stage != self.last:
-            print(f"  {stage}", file=sys.stderr, flush=True)
+            print(f"  {time.strftime('%X')} {stage}", file=sys.stderr, flush=True)
         self.last = stage
 
     def note(self, text: str) -> None:
@@ -159,7 +159,9 @@ def main() -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     deployment = Deployment(
         target=ModelRef(id=str(options.target.absolute())),
-        engine=Engine(dtype="bfloat16", enforce_eager=True, max_model_len=6144, max_num_seqs=8),
+        # By default a server keeps one core free; these two never work at once, so each may use them all.
+        engine=Engine(dtype="bfloat16", enforce_eager=True, max_model_len=6144, max_num_seqs=8,
+                      env={"VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}),
         hardware=Hardware(gpu="cpu", memory_gib=4))
     candidate = Candidate(method="draft_model", draft=ModelRef(id=str(options.draft.absolute())), k=(options.k,))
     progress = Progress()
