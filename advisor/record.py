@@ -55,7 +55,9 @@ class Memory(Schema):
     target_weights_gib: float
     draft_weights_gib: float
     overhead_gib: float | None
-    """Activations, graphs, runtime."""
+    """Activations, graphs, runtime; without speculation."""
+    overhead_with_gib: float | None = None
+    """The same with speculation: logits of k more tokens a request."""
     kv_bytes_per_token_target: float
     kv_bytes_per_token_draft: float
     kv_tokens_without: int | None

@@ -114,12 +114,10 @@ def _headroom(situation: Any, place: str, candidate: Candidate, context: int | N
     requests = deployment.workload.concurrency or 1.0
     need = round(requests * tokens)
     draft_gib = 0.0 if alone else plan.draft_weights_gib
-    room, overhead = None, plan.overhead_gib
+    room = None
+    overhead = plan.overhead_gib if alone else plan.overhead_with_gib
     if plan.usable_gib is not None and overhead is not None:
         room = plan.usable_gib - plan.target_weights_gib - draft_gib - overhead
-        if kv_tokens:
-            # Speculation's larger logits are in the plan's tokens; room and overhead say the same as they do.
-            room, overhead = kv_tokens * per_token / GIB, overhead + room - kv_tokens * per_token / GIB
     left = room - need * per_token / GIB if room is not None else None
     return Headroom(
         place=place, target=situation.target.id, candidate="alone" if alone else candidate.label,

@@ -115,7 +115,7 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     notes: list[str] = []
     source = Source.MODELLED
     if situation.runner == "cpu":
-        total, usable, overhead = None, None, None
+        total, usable, overhead, loaded = None, None, None, None
         stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
         room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
         pool_without = pool_with = None if room is None else room * GIB
@@ -181,6 +181,7 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         target_weights_gib=target_gib,
         draft_weights_gib=draft_gib,
         overhead_gib=overhead,
+        overhead_with_gib=loaded,
         kv_bytes_per_token_target=kv_target,
         kv_bytes_per_token_draft=kv_draft,
         kv_tokens_without=tokens_without,

@@ -222,15 +222,20 @@ def step_table(curve: Curve) -> Table:
     return Table(columns, tuple(rows), frozenset(range(1, 7)), strong)
 
 
+def _loaded(memory: Memory) -> float | None:
+    """Overhead with speculation; the plain one where no other is known."""
+    return memory.overhead_with_gib if memory.overhead_with_gib is not None else memory.overhead_gib
+
+
 def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
     """The memory bar of one GPU without and with the draft, in GiB; empty where too little is known to draw it."""
-    overhead = memory.overhead_gib or 0.0
     bars = []
-    for name, draft, tokens, per_token in (
-        ("without", 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target),
+    for name, draft, overhead, tokens, per_token in (
+        ("without", 0.0, memory.overhead_gib or 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target),
         (
             "with",
             memory.draft_weights_gib,
+            _loaded(memory) or 0.0,
             memory.kv_tokens_with,
             memory.kv_bytes_per_token_target + memory.kv_bytes_per_token_draft,
         ),
@@ -263,7 +268,7 @@ def memory_table(memory: Memory) -> Table:
     rows = (
         ("target weights", gib(memory.target_weights_gib), gib(memory.target_weights_gib)),
         ("draft weights", "–", gib(memory.draft_weights_gib)),
-        ("overhead (activations, graphs, runtime)", gib(memory.overhead_gib), gib(memory.overhead_gib)),
+        ("overhead (activations, graphs, runtime)", gib(memory.overhead_gib), gib(_loaded(memory))),
         ("room for KV cache", gib(without.get("KV cache")), gib(with_.get("KV cache"))),
         ("KV cache per token", f"{number(per)} KiB", f"{number(per_both)} KiB"),
         ("KV cache in tokens", count(memory.kv_tokens_without), count(memory.kv_tokens_with)),
