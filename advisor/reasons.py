@@ -65,7 +65,7 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
             sentence += f" A loaded but idle speculation still costs {100 * (1 - idle):.0f} % there."
         reasons.append(Reason(question="concurrency", sentence=sentence))
     elif choice.schedule_note and choice.decision.enable:
-        reasons.append(Reason(question="other", sentence=f"One k for every load: {choice.schedule_note}."))
+        reasons.append(Reason(question="concurrency", sentence=f"One k for every load: {choice.schedule_note}."))
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)

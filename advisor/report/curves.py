@@ -35,7 +35,10 @@ class Curve:
         return self.cells.get((running, k))
 
     def best(self, running: int) -> Priced | None:
-        """The k with the largest end-to-end speed-up at a load; those that fit come first."""
+        """The advised k at the load decided for, elsewhere the one with the largest end-to-end speed-up; those that fit
+        come first."""
+        if running == self.decided_load and self.decided_k is not None and self.at(running, self.decided_k) is not None:
+            return self.at(running, self.decided_k)
         here = [cell for (load, _), cell in self.cells.items() if load == running]
         return max(here, key=lambda p: (p.fits, p.speedup.value, -p.k), default=None)
 

@@ -23,7 +23,7 @@ QUESTION_WORDS: Final[dict[str, str]] = {
     "prefill_share": "How much time goes into prompts?",
     "cost_of_step": "What does a step cost?",
     "evidence": "How good is the evidence?",
-    "other": "In short",
+    "other": "The verdict:",
 }
 
 LIMIT_WORDS: Final[dict[str, str]] = {
