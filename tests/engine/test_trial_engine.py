@@ -46,8 +46,9 @@ class Run:
             self.ran_engine = any(maps_engine(worker.pid) for worker in workers())
         if stage.startswith("ngram") and stage.endswith(": outputs"):
             self.seen_checkpoint = self.checkpoint.read_text()
-            # The baseline stays resident: the youngest child is the one under test.
-            os.kill(max(workers(), key=lambda worker: worker.create_time()).pid, signal.SIGKILL)
+            # The baseline stays resident: the youngest child that leads a group (its watcher does not) is under test.
+            leaders = [worker for worker in workers() if os.getpgid(worker.pid) == worker.pid]
+            os.kill(max(leaders, key=lambda worker: worker.create_time()).pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
