@@ -15,9 +15,9 @@ from profiles.workload import Task
 KS = (1, 2, 3, 4, 5)
 LOADS = (1, 8)
 TASKS = (Task.CODE, Task.CREATIVE)
-PROMPTS = {1: 4, 8: 8}
-"""Prompts a cell runs, by load; the four of load 1 are the first four of load 8."""
-OUTPUT_TOKENS = 48
+PROMPTS = {1: 3, 8: 8}
+"""Prompts a cell runs, by load; the three of load 1 are the first three of load 8."""
+OUTPUT_TOKENS = 32
 """Exactly, end-of-text ignored, so that every arm writes the same number of tokens."""
 TARGETS = ("target-r4-eps0.02", "target-r4-eps0.05")
 DRAFTS = ("smollm2-135m", "draft-distilled")

@@ -2,8 +2,8 @@
 
     python -m benchmarks.regret_sweep --models ~/.cache/specadvise/cpu_pair --out sweep.json
 
-Writes after every start and goes on where it stopped. A block during which other programs took more than a twentieth
-of the processors is run again, up to three times, and the least disturbed run is kept with its disturbance.
+Writes after every start and goes on where it stopped. A block during which other programs took more than a tenth
+of the processors is run again, once, and the less disturbed run is kept with its disturbance.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from benchmarks.regret_cells import (
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
 
-QUIET = 0.05
+QUIET = 0.1
 """Share of all processors that other programs may take during a block."""
-TRIES = 3
+TRIES = 2
 
 
 def busy_s() -> float:
@@ -50,7 +50,7 @@ def own_s(pid: int) -> float:
 
 
 def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
-    """The least disturbed of up to three runs of one cell."""
+    """The less disturbed of up to two runs of one cell."""
     best: dict[str, Any] | None = None
     for _ in range(TRIES):
         assert engine.pid is not None
