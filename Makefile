@@ -55,11 +55,11 @@ $(VENV)/.engine: $(VENV)/.core
 engine: $(VENV)/.engine ## The environment with the real engine
 
 pair: $(VENV)/.engine ## The real target and draft for a machine without a GPU
-	@echo "[4/4] a real model pair: SmolLM2-135M as draft, a deepened 878 M target (about 2.2 GB in $(PAIR_DIR))"
-	$(BIN)/python -m examples.cpu_pair.prepare --out "$(PAIR_DIR)" --what demo
+	@echo "[4/4] a real model pair: SmolLM2-135M as draft, a 453 M target made from it (1.2 GB in $(PAIR_DIR))"
+	$(BIN)/python -m examples.cpu_pair.prepare --out "$(PAIR_DIR)" --what demo --repeat 4
 
 demo: pair
-	$(BIN)/specadvise advise examples/cpu_pair/deployment.yaml --target "$(PAIR_DIR)/target-r8-eps0.02" \
+	$(BIN)/specadvise advise examples/cpu_pair/deployment.yaml --target "$(PAIR_DIR)/target-r4-eps0.02" \
 		--draft "$(PAIR_DIR)/smollm2-135m" --method ngram --trial --out $(DEMO_OUT)
 	@echo; echo "--- $(DEMO_OUT)/vllm.yaml"; cat $(DEMO_OUT)/vllm.yaml
 	@echo; echo "Report: $(abspath $(DEMO_OUT))/report.html   Record: $(abspath $(DEMO_OUT))/record.json"

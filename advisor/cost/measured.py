@@ -299,6 +299,11 @@ class MeasuredCost:
                 ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
             )
         total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
+        if total < base.ms:
+            # A step that verifies drafts does all that a plain step does. Where it was timed shorter, one of the two
+            # was timed beside other work: take the longer, and let the contradiction widen the interval.
+            spread = math.hypot(spread, math.log(base.ms / total))
+            total = base.ms
         # The split is the fit's, the sum is the cell's: parts are scaled so that they add up to what was timed.
         fitted = self._fitted(candidate.label, k, running, tokens, context_tokens)
         scale = total / fitted if fitted > 0 else 1.0

@@ -138,3 +138,15 @@ def test_a_baseline_alone_does_not_make_verifying_free() -> None:
     one, five = (model.step(candidate, 8, k, k, 84) for k in (1, 5))
     assert BASELINE_MS[8] < one.verify_ms < five.verify_ms
     assert five.source is Source.MODELLED
+
+
+def test_a_speculating_step_timed_shorter_than_a_plain_one_is_doubt_not_gain() -> None:
+    trial = cpu_trial()
+    steps = [s.model_copy(update={"step_ms": tuple(0.2 * ms for ms in s.step_ms), "draft_ms": ()})
+             for s in trial.arms[1].steps]
+    hurried = trial.arms[1].model_copy(update={"steps": tuple(steps)})
+    model = fitted(trial.model_copy(update={"arms": (trial.arms[0], hurried)}))
+    candidate = model.situation.candidates[0]
+    step, base = model.step(candidate, 1, 3, 3, 84), model.target(1, 1, 84)
+    assert step.ms >= base.ms * 0.999
+    assert step.ratio_log_sd > 0.3
