@@ -98,7 +98,10 @@ class Session:
     def tell(self, stage: str) -> None:
         owed = sum(self.estimator.arm_s(arm, self.owed(arm)) for arm in (self.plan.baseline, *self.plan.arms)
                    if self.owed(arm) and self.status(arm) in (None, ArmStatus.INTERRUPTED))
-        expected = owed + (self.reserve_s() if self.comparison is None else 0.0)
+        # A comparison under way ends when its interval is clear: one more pair is the least it takes.
+        pair = self.estimator.pair_s(self.plan.arms[0].k_max) if self.plan.arms else 0.0
+        under_way = self.comparison is not None and self.comparison.stopped == ""
+        expected = owed + (self.reserve_s() if self.comparison is None else pair if under_way else 0.0)
         self.progress.update(stage, self.spent_s, max(0.0, min(expected, self.left_s)))
 
     # --- arms ----------------------------------------------------------------------------------------------------
