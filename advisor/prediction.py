@@ -176,10 +176,15 @@ class Pricing:
         if paired is not None and not null:
             speed_q, total_sd, note = paired
             notes.append(note)
+        elif not null and k > 0 and (refuted := self.carried_over(candidate)) is not None:
+            shift, compared_sd = refuted
+            # What the model gets wrong it gets wrong alike for neighbours: half of its doubt is their own.
+            total_sd = math.hypot(compared_sd, 0.5 * total_sd)
+            speed_q = quantity(ratio * math.exp(shift), total_sd, source)
         fits = self._fits(candidate)
         objective = self.situation.deployment.objective
         # SLOs are about what is promised, so they are held against the middle of the interval.
-        scale = 1.0 if null or paired is None else ratio / speed_q.value
+        scale = 1.0 if null else ratio / speed_q.value
         tpot, ttft = own.tpot_ms * scale, own.first_token_ms
         slo = None
         if objective.tpot_ms is not None or objective.ttft_ms is not None:
@@ -244,6 +249,23 @@ class Pricing:
             )
             ratio *= math.exp(carried)
         return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
+
+    def carried_over(self, candidate: Candidate) -> tuple[float, float] | None:
+        """What the trial's comparison of one cell says of the candidate's other cells: the log of measured over
+        modelled speed-up there, and its standard deviation.
+
+        Without it, a k beside the compared one would keep the very optimism that the comparison refuted, and win.
+        """
+        trial = self.situation.trial
+        comparison = trial.comparison if trial is not None else None
+        if comparison is None or comparison.candidate.label != candidate.label:
+            return None
+        measured = self.paired(candidate, comparison.k, comparison.running)
+        if measured is None:
+            return None
+        plain = self.request(NO_SPECULATION, 0, comparison.running)
+        own = self.request(candidate, comparison.k, comparison.running)
+        return math.log(measured[0].value * own.total_ms / plain.total_ms), measured[1]
 
 
 def quantity(value: float, log_sd: float, source: Source, n: int | None = None) -> Quantity:

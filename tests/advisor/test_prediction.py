@@ -140,7 +140,7 @@ def comparison(*speedups: float, k: int = 3, running: int = 8, between: float | 
     )  # fmt: skip
 
 
-def test_a_paired_comparison_replaces_the_model_in_its_cell_only() -> None:
+def test_a_paired_comparison_replaces_the_model_in_its_cell_and_shifts_its_neighbours_alike() -> None:
     situation = cpu_situation(cpu_trial(comparison(1.15, 1.16, 1.14, 1.15)), concurrency=8, tasks="code")
     pricing = price(situation)
     candidate = pricing.candidates[0]
@@ -149,7 +149,21 @@ def test_a_paired_comparison_replaces_the_model_in_its_cell_only() -> None:
     assert cell.speedup.source is Source.MEASURED
     assert cell.speedup.n == 4
     unpaired = price(cpu_situation(cpu_trial(), concurrency=8, tasks="code"))
-    assert pricing.at(candidate, 5, 8).speedup == unpaired.at(candidate, 5, 8).speedup
+    shift = cell.speedup.value / unpaired.at(candidate, 3, 8).speedup.value
+    for k, running in ((5, 8), (1, 8), (3, 1)):
+        before = unpaired.at(candidate, k, running).speedup.value
+        assert pricing.at(candidate, k, running).speedup.value == pytest.approx(shift * before)
+    assert pricing.at(candidate, 5, 8).speedup.n is None
+
+
+def test_a_comparison_that_refutes_the_model_does_not_send_the_decision_to_an_untried_k() -> None:
+    refuted = cpu_trial(comparison(1.2, 1.21, 1.19, 1.2, k=5, running=1))
+    pricing = price(cpu_situation(refuted, concurrency=1, tasks="code"))
+    candidate = pricing.candidates[0]
+    unpaired = price(cpu_situation(cpu_trial(), concurrency=1, tasks="code"))
+    gains = {k: unpaired.at(candidate, k, 1).speedup.value for k in (3, 5)}
+    assert gains[5] > gains[3] > 1.25
+    assert pricing.at(candidate, 3, 1).speedup.value < pricing.at(candidate, 5, 1).speedup.value
 
 
 def test_a_comparison_on_short_prompts_is_carried_over_to_long_ones_with_a_wider_interval() -> None:
