@@ -249,12 +249,12 @@ def test_a_pool_smaller_than_one_request_does_not_fit_either() -> None:
 
 
 def test_a_worse_k_beside_a_good_one_changes_nothing() -> None:
-    def of(k: str) -> Any:
+    def of(k: list[int]) -> Any:
         candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": k}]
         engine = {"gpu_memory_utilization": 0.9, "max_num_seqs": 1024, "max_model_len": 8192}
         return decide(price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json"))).decision
 
-    few, many = of("1"), of("1,8")
+    few, many = of([1]), of([1, 8])
     assert few.enable is not False
     assert many.enable is few.enable
     assert many.speedup is not None
@@ -263,7 +263,7 @@ def test_a_worse_k_beside_a_good_one_changes_nothing() -> None:
 
 
 def test_a_large_k_that_does_not_fit_rules_out_only_itself() -> None:
-    candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": "1,12"}]
+    candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": [1, 12]}]
     engine = {"gpu_memory_utilization": 0.92, "max_num_seqs": 1024}
     pricing = price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json", concurrency=1))
     fits = {k: pricing.at(pricing.candidates[0], k, 1).fits for k in (1, 12)}
@@ -274,17 +274,17 @@ def test_a_large_k_that_does_not_fit_rules_out_only_itself() -> None:
 
 
 def test_where_only_the_unstated_max_num_seqs_leaves_no_room_stating_it_is_the_remedy() -> None:
-    objective = {"min_concurrency": 100}
-    lengths = {"prompt_tokens": 2000, "output_tokens": 500, "concurrency": 8}
-    for share in (0.42, 0.44, 0.46, 0.48, 0.5, 0.52):
-        pricing = price(gpu_situation(engine={"gpu_memory_utilization": share}, objective=objective, **lengths))
-        choice = decide(pricing)
-        if choice.blocked == "memory":
-            text = write_reasons(pricing, choice)[0].sentence
-            assert "does not fit at any k" in text
-            if "state it" in text:
-                return
-    raise AssertionError("no share of memory gave the remedy")
+    def reason(**engine: Any) -> str:
+        lengths = {"prompt_tokens": 2000, "output_tokens": 500, "concurrency": 4, "tasks": "json"}
+        engine = {"gpu_memory_utilization": 0.873, **engine}
+        pricing = price(gpu_situation("RTX 4090", engine=engine, objective={"min_concurrency": 4}, **lengths))
+        return write_reasons(pricing, decide(pricing))[0].sentence
+
+    text = reason()
+    assert "does not fit at any k" in text
+    assert "4 requests of this length take 10,000" in text
+    assert text.endswith("state it, with 4 it would fit.")
+    assert "does not fit" not in reason(max_num_seqs=4)
 
 
 def test_a_step_that_no_draft_can_pay_for_is_off_and_not_undecided() -> None:
@@ -311,10 +311,10 @@ def test_more_requests_than_run_at_once_are_said_to_wait() -> None:
     assert record.decision.running == 256
 
 
-METHODS = [
+METHODS: list[dict[str, Any]] = [
     {"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": "1-5"},
-    {"method": "eagle3", "draft": "head", "k": "1,3,7"},
-    {"method": "ngram", "k": "2,4"},
+    {"method": "eagle3", "draft": "head", "k": [1, 3, 7]},
+    {"method": "ngram", "k": [2, 4]},
 ]
 
 
@@ -330,7 +330,7 @@ METHODS = [
     st.sampled_from([None, 5.0, 20.0]),
 )
 def test_the_parts_of_any_decision_agree(
-    gpu: str, methods: list[dict[str, str]], task: str, load: int, seqs: int | None, share: float,
+    gpu: str, methods: list[dict[str, Any]], task: str, load: int, seqs: int | None, share: float,
     lengths: tuple[int, int], tpot_ms: float | None,
 ) -> None:  # fmt: skip
     engine = {"gpu_memory_utilization": share, **({"max_num_seqs": seqs} if seqs else {})}
