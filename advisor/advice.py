@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
-from advisor.decision import Choice, decide
+from advisor.decision import Choice, best_cell, decide
 from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
 from advisor.situation import Situation
+from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.version import __version__
 
@@ -25,14 +26,16 @@ def advise(situation: Situation, created_at: str) -> Record:
     choice = decide(pricing)
     reasons = write_reasons(pricing, choice)
     decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
-    memory = pricing.memory[choice.best.label] if choice.best is not None else pricing.memory["none"]
+    best = choice.best
+    # The engine sizes its memory for the k it is started with, the largest of a schedule.
+    memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
     emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)
     return Record(
         decision=decision,
         reasons=reasons,
         candidates=pricing.table,
         memory=memory,
-        memory_by_candidate={label: plan for label, plan in pricing.memory.items() if label != "none"},
+        memory_by_candidate=_memory_by_candidate(pricing, choice, memory),
         emitted=emitted,
         deployment=situation.deployment,
         evidence=situation.evidence,
@@ -62,6 +65,18 @@ def advise(situation: Situation, created_at: str) -> Record:
     )
 
 
+def _memory_by_candidate(pricing: Pricing, choice: Choice, memory: Memory) -> dict[str, Memory]:
+    """Each candidate's plan at its best k for the load decided for."""
+    plans: dict[str, Memory] = {}
+    for candidate in pricing.candidates:
+        cell = best_cell(pricing, pricing.running, (candidate,))
+        if cell is not None:
+            plans[candidate.label] = pricing.plan(candidate, cell.k)
+    if choice.best is not None:
+        plans[choice.best.label] = memory
+    return plans
+
+
 def _runner(pricing: Pricing, choice: Choice) -> str:
     if choice.best is None or choice.decision.enable is not True:
         return pricing.situation.runner
@@ -86,6 +101,8 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
             )
     if pricing.saturated:
         warnings.append("the stated arrival rate is more than this engine can serve: the queue would grow without end")
+    if pricing.capped:
+        warnings.append(pricing.capped)
     sampling = situation.deployment.workload.sampling
     if sampling.min_p > 1e-5 and choice.decision.enable:
         warnings.append("vLLM refuses requests with min_p above 1e-5 once speculation is on")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from advisor.inquiry import would_settle
 from advisor.prediction import Pricing
 from advisor.record import Decision, Priced
-from advisor.schedule import Band, build_schedule, schedule_honoured
+from advisor.schedule import Band, build_schedule, crossover, schedule_honoured
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -20,10 +22,19 @@ class Choice:
 
     decision: Decision
     best: Priced | None
-    """The best cell at the load decided for, whether or not it is worth turning on; None without candidates."""
+    """The best cell at the load decided for, whether or not it is worth turning on; None without candidates, and
+    where the target alone does not fit."""
     schedule_note: str = ""
     busy: Priced | None = None
     """The chosen cell at the busy hour's load, where one is stated."""
+    blocked: Literal["", "target", "unusable", "memory", "slo"] = ""
+    """What rules the best cell out whatever its speed; empty where it is judged by its speed."""
+
+    @property
+    def k_loaded(self) -> int:
+        """The k the engine is started with: the largest of a schedule."""
+        ks = [k for _, _, k in self.decision.schedule or ()]
+        return max([self.decision.k or (self.best.k if self.best is not None else 0), *ks])
 
 
 def _cautious(quantity: Quantity) -> float:
@@ -44,10 +55,10 @@ def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, 
     return (*allowed, verdict, round(_cautious(cell.tokens_per_s), 4), -float(cell.k))
 
 
-def best_cell(pricing: Pricing, running: int) -> Priced | None:
+def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None = None) -> Priced | None:
     """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate."""
     goal = pricing.situation.deployment.objective.goal
-    cells = [pricing.at(c, k, running) for c in pricing.candidates for k in c.k]
+    cells = [pricing.at(c, k, running) for c in (pricing.candidates if among is None else among) for k in c.k]
     return max(cells, key=lambda cell: rank_key(goal, cell, _verdict(pricing, cell)), default=None)
 
 
@@ -72,7 +83,7 @@ def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: i
     """Acceptance length at which this k neither gains nor loses end to end at a load; None where no length would do
     (the baseline is faster than the prefill alone)."""
     base = pricing.request(NO_SPECULATION, 0, min(float(running), pricing.limit(NO_SPECULATION)))
-    own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate)))
+    own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate, k)))
     # total(own) = total(base) x (own running / base running), solved for the number of steps.
     budget = base.total_ms * own.running / base.running - own.running * own.prefill_ms
     if budget <= 0:
@@ -80,71 +91,64 @@ def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: i
     return max(0.0, own.steps * own.acceptance_length) * own.step.ms / budget
 
 
-def crossover(pricing: Pricing, candidate: Candidate) -> int | None:
-    """Smallest load at which no k of a candidate gains end to end; None where none was found up to max_num_seqs."""
+def _blocked(pricing: Pricing, cell: Priced) -> Literal["", "unusable", "memory", "slo"]:
+    if cell.label in pricing.unusable:
+        return "unusable"
+    if not cell.fits:
+        return "memory"
+    if cell.meets_slo is False and pricing.at(NO_SPECULATION, 0, cell.running).meets_slo is not False:
+        return "slo"
+    return ""
 
-    def gains(load: int) -> bool:
-        return any(pricing.speedup(candidate, k, load) > 1.0 for k in candidate.k)
 
-    top = pricing.max_running
-    loads: list[int] = [*(1 << i for i in range(12) if 1 << i < top), top]
-    last_good = 0
-    for load in loads:
-        if gains(load):
-            last_good = load
-            continue
-        low, high = last_good, load
-        while high - low > 1:
-            middle = (low + high) // 2
-            if gains(middle):
-                low = middle
-            else:
-                high = middle
-        return high
-    return None
+def _off(pricing: Pricing) -> Decision:
+    """Off, with no figure that could be taken for a finding about a candidate."""
+    return Decision(
+        enable=False,
+        method=None,
+        draft=None,
+        k=None,
+        schedule=None,
+        running=pricing.running,
+        speedup=None,
+        speedup_low=None,
+        speedup_high=None,
+        speedup_source=Source.MODELLED,
+        probability_of_gain=None,
+        break_even_acceptance_length=None,
+        crossover_load=None,
+        reasons=(),
+    )
 
 
 def decide(pricing: Pricing) -> Choice:
     """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain."""
     running = pricing.running
+    if pricing.plan(NO_SPECULATION, 0).target_fits is False:
+        return Choice(_off(pricing), None, blocked="target")
     best = best_cell(pricing, running)
     if best is None:
-        return Choice(
-            Decision(
-                enable=False,
-                method=None,
-                draft=None,
-                k=None,
-                schedule=None,
-                running=running,
-                speedup=1.0,
-                speedup_low=1.0,
-                speedup_high=1.0,
-                speedup_source=Source.MODELLED,
-                probability_of_gain=0.0,
-                break_even_acceptance_length=None,
-                crossover_load=None,
-                reasons=(),
-            ),
-            None,
-        )
+        return Choice(_off(pricing), None)
+    blocked = _blocked(pricing, best)
+    if blocked:
+        return Choice(_off(pricing), best, blocked=blocked)
     candidate = best.candidate
-    enable = _verdict(pricing, best)
+    enable = None if pricing.disturbed(candidate) else _verdict(pricing, best)
+    cross = crossover(pricing, candidate)
     schedule: tuple[Band, ...] | None = None
     note = ""
     if enable:
         honoured, note = schedule_honoured(pricing, candidate)
         if honoured:
-            schedule = build_schedule(pricing, candidate, best.k)
+            schedule = build_schedule(pricing, candidate, best.k, cross)
     busy_load = pricing.traffic.running_p95
     busy = pricing.at(candidate, best.k, max(1, min(pricing.max_running, round(busy_load)))) if busy_load else None
     off = enable is False
-    length = break_even_length(pricing, candidate, best.k, running)
     decision = Decision(
         enable=enable,
         method=None if off else candidate.method,
         draft=None if off or candidate.draft is None else candidate.draft.id,
-        k=None if off else (max(k for _, _, k in schedule) if schedule else best.k),
+        k=None if off else best.k,
         settings={} if off else candidate.settings,
         schedule=schedule,
         running=running,
@@ -153,8 +157,9 @@ def decide(pricing: Pricing) -> Choice:
         speedup_high=best.speedup.high,
         speedup_source=best.speedup.source,
         probability_of_gain=best.probability_of_gain,
-        break_even_acceptance_length=length,
-        crossover_load=crossover(pricing, candidate),
+        break_even_acceptance_length=break_even_length(pricing, candidate, best.k, running),
+        crossover_load=cross,
+        crossover_searched_to=pricing.max_running,
         reasons=(),
         would_settle=would_settle(pricing, best) if enable is None else None,
     )

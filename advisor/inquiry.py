@@ -117,6 +117,11 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         pricing.traffic.context_tokens,
     )
     cell = f"{best.label} at k={best.k}"
+    if pricing.disturbed(best.candidate):
+        return (
+            f"the trial again on a quiet machine, with a `--budget` that reaches the paired comparison of {cell}: "
+            "other work stretched this one's steps, so its timings decide nothing"
+        )
     if pricing.paired(best.candidate, best.k, best.running) is not None:
         return (
             f"more paired blocks of {cell} and {best.running} running requests (`specadvise trial` with a larger "

@@ -18,7 +18,7 @@ from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.roofline import RooflineCost
 from advisor.cost.step import Step, weakest
-from advisor.intervals import Z80, probability_above, student_quantile
+from advisor.intervals import Z80, log_sd_of, probability_above, student_quantile
 from advisor.record import Memory, Priced
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
@@ -70,7 +70,6 @@ class Pricing:
     traffic: Traffic
     candidates: tuple[Candidate, ...]
     acceptance: dict[str, Acceptance]
-    memory: dict[str, Memory]
     running: int
     """The load decided for."""
     max_running: int
@@ -79,8 +78,11 @@ class Pricing:
     """Candidates that the trial's engine would not run, by label, with its own words."""
     saturated: bool = False
     """An arrival rate that the engine cannot keep up with."""
+    capped: str = ""
+    """What was stated, where more requests were stated than the engine takes in one step; else empty."""
     assumptions: list[str] = field(default_factory=list)
     _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
+    _plans: dict[tuple[str, int], Memory] = field(default_factory=dict)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
@@ -116,7 +118,7 @@ class Pricing:
         output = self.traffic.output_tokens if output_tokens is None else output_tokens
         context = prompt + 0.5 * output
         acceptance = self.acceptance[candidate.label]
-        length = acceptance.length(k).value
+        length = min(k + 1.0, max(1.0, acceptance.length(k).value))
         step = self.cost.step(candidate, running, k, acceptance.drafted_tokens(k), context)
         whole = self.cost.prefill(max(1.0, uncached)).ms + (
             self.cost.draft_prefill(candidate, uncached).ms if candidate.method != "none" else 0.0
@@ -128,23 +130,43 @@ class Pricing:
             whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, output
         )
 
-    def limit(self, candidate: Candidate) -> float:
-        """Requests that run at once with this candidate loaded: memory's limit and max_num_seqs."""
-        memory = self.memory.get(candidate.label)
-        room = None
-        if memory is not None:
-            room = memory.max_concurrency_without if candidate.method == "none" else memory.max_concurrency_with
+    def length(self, candidate: Candidate, k: int) -> Quantity:
+        """Acceptance length at k with its interval, both within what a step can give: 1 to k + 1 tokens."""
+        found = self.acceptance[candidate.label].length(k)
+
+        def within(value: float | None) -> float | None:
+            return None if value is None else min(k + 1.0, max(1.0, value))
+
+        value = min(k + 1.0, max(1.0, found.value))
+        return found.model_copy(update={"value": value, "low": within(found.low), "high": within(found.high)})
+
+    def plan(self, candidate: Candidate, k: int) -> Memory:
+        """The memory plan of a candidate at one k: a larger k of the same candidate takes nothing from it."""
+        key = (candidate.label, k)
+        if key not in self._plans:
+            self._plans[key] = plan_memory(self.situation, candidate, k)
+        return self._plans[key]
+
+    def limit(self, candidate: Candidate, k: int = 0) -> float:
+        """Requests that run at once with this candidate loaded at k: memory's limit and max_num_seqs."""
+        memory = self.plan(candidate, k)
+        room = memory.max_concurrency_without if candidate.method == "none" else memory.max_concurrency_with
         return max(1.0, min(float(self.max_running), room if room is not None else math.inf))
 
     def decode_gain(self, candidate: Candidate, k: int, running: int) -> float:
-        """Decode speed-up alone (median): what a schedule is chosen by. k = 0 is loaded and idle."""
+        """Decode speed-up alone (median). k = 0 is loaded and idle."""
         base = self.request(NO_SPECULATION, 0, running)
         own = self.request(candidate, k, running)
         return own.acceptance_length * base.step.ms / own.step.ms
 
     def speedup(self, candidate: Candidate, k: int, running: int) -> float:
-        """End-to-end speed-up (median), a measured comparison of this very cell included."""
-        return self.at(candidate, k, running).speedup.value
+        """End-to-end speed-up (median), a measured comparison of this very cell included. k = 0 is loaded and idle."""
+        paired = self.paired(candidate, k, running)
+        if paired is not None:
+            return paired[0].value
+        base = self.request(NO_SPECULATION, 0, min(float(running), self.limit(NO_SPECULATION)))
+        own = self.request(candidate, k, min(float(running), self.limit(candidate, k)))
+        return min(k + 1.0, own.tokens_per_s / base.tokens_per_s)
 
     def at(self, candidate: Candidate, k: int, running: int) -> Priced:
         """One cell, priced once."""
@@ -156,32 +178,51 @@ class Pricing:
     def _price(self, candidate: Candidate, k: int, running: int) -> Priced:
         null = method(candidate.method).drafter == "none"
         n_base = min(float(running), self.limit(NO_SPECULATION))
-        n_own = n_base if null else min(float(running), self.limit(candidate))
+        n_own = n_base if null else min(float(running), self.limit(candidate, k))
         base = self.request(NO_SPECULATION, 0, n_base)
         own = base if null else self.request(candidate, k, n_own)
         acceptance = self.acceptance[candidate.label]
-        decode = own.acceptance_length * base.step.ms / own.step.ms
         # Latency at a fixed number of users is that number over the throughput, queueing included.
         ratio = own.tokens_per_s / base.tokens_per_s
-        decode_sd = 0.0 if null else math.hypot(acceptance.log_sd(k), own.step.ratio_log_sd)
+        length = self.length(candidate, k)
+        source = base.step.source if null else weakest(length.source, own.step.source)
         prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
-        total_sd = 0.0 if null else math.hypot(own.decode_share * decode_sd, prefill_sd)
-        source = base.step.source if null else weakest(acceptance.length(k).source, own.step.source)
-        decode_q = quantity(decode, decode_sd, source)
-        speed_q = quantity(ratio, total_sd, source)
+        decode_q = speed_q = quantity(1.0, 0.0, source)
+        chance_sd = 0.0
+        threshold = 1.0 + self.situation.deployment.objective.worthwhile_gain
+        if not null:
+            # A step gives 1 to k + 1 tokens, so acceptance can move a speed-up no further than there.
+            spread = Z80 * acceptance.log_sd(k)
+            worse = min(spread, math.log(own.acceptance_length))
+            better = min(spread, math.log((k + 1.0) / own.acceptance_length))
+            below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
+            decode_q = _between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
+            below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
+            speed_q = _between(ratio, below, above, k, source)
+            full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
+            ceiling = ratio * own.total_ms / full
+            hopeless = ceiling <= 1.0
+            if hopeless:
+                # Not even a draft accepted whole makes up for its step: there is no chance of a gain to speak of.
+                speed_q = speed_q.model_copy(update={"high": min(speed_q.high or ceiling, ceiling)})
+            chance_sd = (above if speed_q.value < threshold else below) / Z80
+            if hopeless:
+                chance_sd = 0.0
+        total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
             notes.append(f"could not be run: {self.unusable[candidate.label]}")
         paired = self.paired(candidate, k, running)
         if paired is not None and not null:
             speed_q, total_sd, note = paired
+            chance_sd = total_sd
             notes.append(note)
         elif not null and k > 0 and (refuted := self.carried_over(candidate)) is not None:
             shift, compared_sd = refuted
             # What the model gets wrong it gets wrong alike for neighbours: half of its doubt is their own.
-            total_sd = math.hypot(compared_sd, 0.5 * total_sd)
+            total_sd = chance_sd = math.hypot(compared_sd, 0.5 * total_sd)
             speed_q = quantity(ratio * math.exp(shift), total_sd, source)
-        fits = self._fits(candidate)
+        fits = self.allows(candidate, k)
         objective = self.situation.deployment.objective
         # SLOs are about what is promised, so they are held against the middle of the interval.
         scale = 1.0 if null else ratio / speed_q.value
@@ -196,7 +237,7 @@ class Pricing:
             label=candidate.label,
             k=k,
             running=running,
-            acceptance_length=acceptance.length(k),
+            acceptance_length=length,
             step_ms=quantity(own.step.ms, own.step.log_sd, own.step.source),
             draft_ms=own.step.draft_ms,
             verify_ms=own.step.verify_ms,
@@ -207,22 +248,21 @@ class Pricing:
             tpot_ms=quantity(tpot, total_sd or base.step.log_sd, source),
             ttft_ms=quantity(ttft, 0.25, own.step.source),
             tokens_per_s=quantity(base.tokens_per_s * speed_q.value, total_sd or base.step.log_sd, source),
-            probability_of_gain=probability_above(speed_q.value, total_sd, 1.0 + objective.worthwhile_gain),
+            probability_of_gain=probability_above(speed_q.value, chance_sd, threshold),
             fits=fits,
             meets_slo=slo,
             limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
             notes=tuple(notes),
         )
 
-    def _fits(self, candidate: Candidate) -> bool:
+    def allows(self, candidate: Candidate, k: int) -> bool:
+        """Whether memory and engine allow a candidate at this k; what is unknown is allowed."""
         if candidate.label in self.unusable:
             return False
-        memory = self.memory.get(candidate.label)
-        if memory is None or memory.fits is None:
-            return True
-        if candidate.method == "none":
-            return memory.kv_tokens_without is None or memory.kv_tokens_without > 0
-        return memory.fits
+        memory = self.plan(candidate, k)
+        if memory.target_fits is False:
+            return False
+        return candidate.method == "none" or memory.fits is not False
 
     def paired(self, candidate: Candidate, k: int, running: int) -> tuple[Quantity, float, str] | None:
         """The trial's own comparison of this cell, carried over to the workload's lengths where those differ."""
@@ -250,6 +290,14 @@ class Pricing:
             ratio *= math.exp(carried)
         return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
 
+    def disturbed(self, candidate: Candidate) -> bool:
+        """Whether the trial's timings were made beside other work and no paired comparison of this candidate, whose
+        blocks share what disturbs them, stands behind its cells: such numbers decide nothing."""
+        trial = self.situation.trial
+        if trial is None or self.carried_over(candidate) is not None:
+            return False
+        return any(found.code == "unsteady_steps" for found in trial.implausible)
+
     def carried_over(self, candidate: Candidate) -> tuple[float, float] | None:
         """What the trial's comparison of one cell says of the candidate's other cells: the log of measured over
         modelled speed-up there, and its standard deviation.
@@ -272,6 +320,13 @@ def quantity(value: float, log_sd: float, source: Source, n: int | None = None) 
     """A value with its 80 % log-normal interval."""
     reach = math.exp(Z80 * log_sd)
     return Quantity(value=value, low=value / reach, high=value * reach, n=n, source=source)
+
+
+def _between(value: float, below: float, above: float, k: int, source: Source) -> Quantity:
+    """A speed-up with an interval that reaches `below` and `above` in logarithms, never past k + 1."""
+    value = min(k + 1.0, value)
+    low, high = value * math.exp(-below), min(k + 1.0, value * math.exp(above))
+    return Quantity(value=value, low=low, high=high, source=source)
 
 
 def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
@@ -333,10 +388,8 @@ def price(situation: Situation) -> Pricing:
     max_running = engine_limits(situation).max_num_seqs
     candidates = situation.candidates
     acceptance = {c.label: acceptance_of(situation, c, traffic.context_tokens) for c in (NO_SPECULATION, *candidates)}
-    memory = {c.label: plan_memory(situation, c, max(c.k)) for c in candidates}
-    memory[NO_SPECULATION.label] = plan_memory(situation, NO_SPECULATION, 0)
     pricing = Pricing(
-        situation, cost, traffic, candidates, acceptance, memory, 1, max_running, assumptions=list(traffic.assumptions)
+        situation, cost, traffic, candidates, acceptance, 1, max_running, assumptions=list(traffic.assumptions)
     )
     pricing.unusable = unusable_arms(situation)
     if traffic.running is not None:
@@ -354,4 +407,10 @@ def price(situation: Situation) -> Pricing:
     if engine.data_parallel_size > 1:
         pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
     pricing.running = max(1, min(max_running, round(running)))
+    if round(running) > max_running:
+        each = " on each replica" if engine.data_parallel_size > 1 else ""
+        limit = "max_num_seqs" if engine.max_num_seqs else "this release's own max_num_seqs"
+        pricing.capped = (
+            f"concurrency {running:.0f}{each} is above {limit} {max_running}: decided at {max_running}, the rest waits"
+        )
     return pricing

@@ -49,6 +49,9 @@ class Memory(Schema):
     """KV room with and without the chosen (or first) candidate. GiB are 2**30 bytes; per GPU unless said."""
 
     fits: bool | None
+    """With the candidate, for as many requests of mean length as must run at once (one where nothing is asked)."""
+    target_fits: bool | None = None
+    """The target alone with KV for one request of mean length; where it does not, no candidate is to blame."""
     gpu_memory_gib: float | None
     usable_gib: float | None
     """gpu_memory_utilization times total, other processes' memory off."""
@@ -93,20 +96,26 @@ class Decision(Schema):
     method: str | None
     draft: str | None
     k: int | None
+    """k at the load decided for: what the speed-up is of. The largest k of a schedule may be larger."""
     settings: dict[str, int | float] = Field(default_factory=dict)
     schedule: tuple[tuple[int, int, int], ...] | None
     """k by batch size, [start, end, k] inclusive; null where this release, runner or method does not honour it."""
     running: int
     """The load decided for."""
     speedup: float | None
+    """Of the advised cell. When off, of the best cell looked at where it lost on speed alone; null where memory, a
+    latency limit or the engine ruled it out, or there was nothing to look at."""
     speedup_low: float | None
     speedup_high: float | None
     speedup_source: Source
     probability_of_gain: float | None
     break_even_acceptance_length: float | None
     crossover_load: int | None
-    """Smallest load at which no k of the chosen candidate gains; null when none was found in the range looked at."""
+    """Smallest load from which on no k of the chosen candidate gains; null when none was found up to
+    `crossover_searched_to`."""
     reasons: tuple[str, ...]
+    crossover_searched_to: int | None = None
+    """Largest load looked at for the crossover (max_num_seqs); null where it was not looked for."""
     would_settle: str | None = None
     """When abstaining: the measurement that would decide it."""
 

@@ -6,8 +6,9 @@ k = 0 in a band is a loaded, idle speculation, not its absence: it is priced wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.prediction import Pricing
 from profiles.deployment import Candidate
@@ -63,25 +64,12 @@ def grid_of(last: int) -> list[int]:
     return grid
 
 
-def bands_from(choose: Callable[[int, int | None], int], last: int) -> list[Band]:
-    """Bands over 1..last from `choose(load, current k) -> k`, merged; a band reaches up to where the next begins."""
-    bands: list[Band] = []
-    current: int | None = None
-    for load in grid_of(last):
-        k = choose(load, current)
-        if bands and bands[-1][2] == k:
-            bands[-1] = (bands[-1][0], load, k)
-        else:
-            if bands:
-                bands[-1] = (bands[-1][0], load - 1, bands[-1][2])
-            bands.append((load if bands else 1, load, k))
-        current = k
-    return bands
-
-
-def clear_of(bands: Sequence[Band], usual: int, last: int) -> list[Band]:
-    """The same bands with no threshold near the usual load: the band that holds it is widened over the zone."""
+def clear_of(bands: Sequence[Band], usual: int, last: int, until: int | None = None) -> list[Band]:
+    """The same bands with no threshold near the usual load: the band that holds it is widened over the zone, but not
+    to `until` (the crossover) or beyond."""
     low, high = math.floor(usual / _QUIET_ZONE), min(last, math.ceil(usual * _QUIET_ZONE))
+    if until is not None:
+        high = max(usual, min(high, until - 1))
     own = next(k for start, end, k in bands if start <= usual <= end)
     low = max(1, low)
     cut: list[Band] = []
@@ -92,8 +80,12 @@ def clear_of(bands: Sequence[Band], usual: int, last: int) -> list[Band]:
     for start, end, k in bands:
         if end > high:
             cut.append((max(start, high + 1), end, k))
+    return _merged(cut)
+
+
+def _merged(bands: Sequence[Band]) -> list[Band]:
     merged: list[Band] = []
-    for start, end, k in cut:
+    for start, end, k in bands:
         if merged and merged[-1][2] == k:
             merged[-1] = (merged[-1][0], end, k)
         else:
@@ -101,43 +93,89 @@ def clear_of(bands: Sequence[Band], usual: int, last: int) -> list[Band]:
     return merged
 
 
-def build_schedule(pricing: Pricing, candidate: Candidate, k_at_usual: int) -> tuple[Band, ...] | None:
+def crossover(pricing: Pricing, candidate: Candidate) -> int | None:
+    """Smallest load from which on no k of a candidate that fits gains end to end; None where the largest load
+    (max_num_seqs) still gains. Loads between those of the grid are looked at only where the last gain ends."""
+    ks = fitting(pricing, candidate)
+
+    def gains(load: int) -> bool:
+        return any(pricing.speedup(candidate, k, load) > 1.0 for k in ks)
+
+    last = pricing.max_running
+    loads = sorted({pricing.running, *grid_of(last)})
+    good = next((i for i in range(len(loads) - 1, -1, -1) if gains(loads[i])), None)
+    if good is None:
+        return 1
+    if good == len(loads) - 1:
+        return None
+    low, high = loads[good], loads[good + 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if gains(middle):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def fitting(pricing: Pricing, candidate: Candidate) -> list[int]:
+    """The k of a candidate that memory and engine allow."""
+    return [k for k in candidate.k if pricing.allows(candidate, k)]
+
+
+def build_schedule(
+    pricing: Pricing, candidate: Candidate, k_at_usual: int, cross: int | None
+) -> tuple[Band, ...] | None:
     """The best k by load for a candidate up to max_num_seqs, or None where one k serves every load.
 
-    `k_at_usual` is the k decided for the usual load; its band holds it. Loads are those the engine can hold at once.
+    `k_at_usual` is the k decided for the usual load; its band holds it. k is chosen by the speed-up end to end, as the
+    crossover `cross` is: from there on the bands have k = 0. k falls with the load, wiggles of the cost model smoothed
+    away, except where the trial timed both ks at a load and found the larger one better.
     """
-    last = pricing.max_running
-    reach = int(min(float(last), max(pricing.limit(candidate), pricing.running)))
-
-    def choose(load: int, current: int | None) -> int:
-        if load == pricing.running:
-            return k_at_usual
-        gains = {k: pricing.decode_gain(candidate, k, min(load, reach)) for k in (0, *candidate.k)}
-        best = max(gains, key=lambda k: gains[k])
-        if current is not None and current in gains and gains[best] < gains[current] * (1.0 + _SWITCH_GAIN):
-            return current
-        return best
-
-    grid = bands_from(choose, last)
-    bands = clear_of(_with_usual(grid, pricing.running, k_at_usual), pricing.running, last)
-    if len(bands) == 1:
+    last, usual = pricing.max_running, pricing.running
+    end = last if cross is None else min(last, cross - 1)
+    if end < usual:
         return None
-    return tuple(bands)
+    # The engine is started with the largest k of all, which must leave the usual load its room.
+    room = min(float(usual), pricing.limit(candidate, k_at_usual))
+    ks = [k for k in fitting(pricing, candidate) if k <= k_at_usual or pricing.limit(candidate, k) >= room]
+
+    def best(load: int, current: int) -> int:
+        gains = {k: pricing.speedup(candidate, k, load) for k in {*ks, current}}
+        found = max(gains, key=lambda k: (gains[k], -k))
+        return current if gains[found] < gains[current] * (1.0 + _SWITCH_GAIN) else found
+
+    timed = _timed_cells(pricing, candidate)
+    loads = sorted({usual, *grid_of(end)})
+    at = loads.index(usual)
+    chosen = {usual: k_at_usual}
+    current = k_at_usual
+    for load in loads[at + 1 :]:
+        found = best(load, current)
+        current = found if {(load, found), (load, current)} <= timed else min(current, found)
+        chosen[load] = current
+    current = k_at_usual
+    for load in reversed(loads[:at]):
+        found = best(load, current)
+        current = found if {(load, found), (load, current)} <= timed else max(current, found)
+        chosen[load] = current
+    bands: list[Band] = []
+    for i, load in enumerate(loads):
+        bands.append((load, loads[i + 1] - 1 if i + 1 < len(loads) else end, chosen[load]))
+    bands = clear_of(_merged(bands), usual, end, cross)
+    if end < last:
+        bands.append((end + 1, last, 0))
+    return None if len(bands) == 1 else tuple(bands)
 
 
-def _with_usual(bands: Sequence[Band], usual: int, k: int) -> list[Band]:
-    """Bands over 1..last in which the usual load has the decided k."""
-    pieces: list[Band] = []
-    for start, end, value in bands:
-        if start <= usual <= end and value != k:
-            if start < usual:
-                pieces.append((start, usual - 1, value))
-            pieces.append((usual, usual, k))
-            if usual < end:
-                pieces.append((usual + 1, end, value))
-        else:
-            pieces.append((start, end, value))
-    return pieces
+def _timed_cells(pricing: Pricing, candidate: Candidate) -> set[tuple[int, int]]:
+    """(load, k) that the trial timed, where the prices rest on its times."""
+    trial = pricing.situation.trial
+    if trial is None or not isinstance(pricing.cost, MeasuredCost):
+        return set()
+    return {
+        (step.running, step.k) for arm in trial.arms if arm.candidate.label == candidate.label for step in arm.steps
+    }
 
 
 def k_at(schedule: Sequence[Band], load: int) -> int:

@@ -10,6 +10,7 @@ from advisor.cost.machine import constants, engine_limits
 from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
+from advisor.workload_load import traffic_of
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
 from profiles.evidence import ArmEvidence, ArmStatus
@@ -88,11 +89,9 @@ def _overhead_gib(situation: Situation, k: int, tensor_parallel: int) -> float:
 
 
 def request_tokens(situation: Situation) -> float:
-    """Mean tokens a request holds in KV when it ends: prompt and output (assumed lengths where none are stated)."""
-    workload = situation.deployment.workload
-    prompt = workload.prompt_tokens.mean if workload.prompt_tokens else 512.0
-    output = workload.output_tokens.mean if workload.output_tokens else 256.0
-    return prompt + output
+    """Mean tokens a request holds in KV when it ends: prompt and output, the lengths that prices are made for."""
+    traffic = traffic_of(situation)
+    return traffic.prompt_tokens + traffic.output_tokens
 
 
 def _arm(situation: Situation, label: str) -> ArmEvidence | None:
@@ -173,9 +172,18 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
             )
     needed = situation.deployment.objective.min_concurrency or 1
     fits = None if tokens_with is None else tokens_with >= max(1.0, needed * tokens)
+    target_fits = None if tokens_without is None else tokens_without >= max(1.0, tokens)
+    if tokens_without is None and usable is not None and overhead is not None:
+        # A model that keeps nothing per token still has to be loaded.
+        target_fits = target_gib + overhead < usable
+        fits = target_gib + draft_gib + (loaded or 0.0) < usable if kv_target + kv_draft <= 0 else fits
+    if base_arm is not None and not base_arm.kv_cache_tokens and target_fits is False:
+        # It ran: what the plan says of the target alone is refuted.
+        target_fits = None
     limit = engine.max_num_seqs
     return Memory(
         fits=fits,
+        target_fits=target_fits,
         gpu_memory_gib=total,
         usable_gib=usable,
         target_weights_gib=target_gib,

@@ -252,6 +252,8 @@ class _Config:
     def _speculation_comment(self) -> str:
         decision = self.decision
         text = f"{self.method.title[0].upper()}{self.method.title[1:]}, k = {decision.k}"
+        if decision.schedule:
+            text += f" at {decision.running} running (num_speculative_tokens is the largest k of the schedule)"
         if decision.break_even_acceptance_length is not None:
             text += (
                 f"; it pays above {decision.break_even_acceptance_length:.2f} tokens a step at "

@@ -177,8 +177,8 @@ def crossover_words(record: Record) -> str:
     load = record.decision.crossover_load
     if load is not None:
         return f"no k gains from {requests(load)} on"
-    loads = sorted({p.running for p in record.candidates})
-    return f"none found up to {requests(loads[-1])}" if loads else "not looked for"
+    top = record.decision.crossover_searched_to
+    return f"none found up to {requests(top)}" if top is not None else "not looked for"
 
 
 def crossover_of(record: Record, curve: Curve) -> int | None:

@@ -1,14 +1,24 @@
 import dataclasses
+import re
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from advisor.decision import break_even_length, crossover, decide
+from advisor.advice import advise
+from advisor.decision import break_even_length, decide
 from advisor.prediction import Pricing, price
+from advisor.reasons import write_reasons
+from advisor.record import Record
+from advisor.schedule import crossover, k_at
 from profiles.deployment import NO_SPECULATION, Candidate
-from profiles.evidence import PairedBlock, PairedComparison
+from profiles.evidence import Implausibility, PairedBlock, PairedComparison
 from profiles.schema import Quantity, Source
 from tests.advisor.situations import BASELINE_MS, cpu_situation, cpu_trial, gpu_situation
+
+NOW = "2026-01-01T00:00:00Z"
 
 
 def cpu_pricing(task: str, running: int, **workload: Any) -> Pricing:
@@ -138,8 +148,11 @@ def test_the_measured_comparison_overrules_the_model_in_the_decision() -> None:
 
 def test_a_candidate_that_does_not_fit_is_off() -> None:
     pricing = price(gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.72}, concurrency=1, tasks="json"))
-    assert pricing.memory[pricing.candidates[0].label].fits is False
-    assert decide(pricing).decision.enable is False
+    assert pricing.plan(pricing.candidates[0], 1).fits is False
+    decision = decide(pricing).decision
+    assert decision.enable is False
+    assert (decision.speedup, decision.speedup_low, decision.probability_of_gain) == (None, None, None)
+    assert (decision.break_even_acceptance_length, decision.crossover_load) == (None, None)
 
 
 def test_a_broken_latency_limit_that_the_baseline_keeps_is_off() -> None:
@@ -150,7 +163,9 @@ def test_a_broken_latency_limit_that_the_baseline_keeps_is_off() -> None:
     assert cell is not None
     assert null.value < cell.value
     limit = (null.value + cell.value) / 2
-    assert decide(price(gpu_situation(objective={"ttft_ms": limit}, **lengths))).decision.enable is False
+    decision = decide(price(gpu_situation(objective={"ttft_ms": limit}, **lengths))).decision
+    assert decision.enable is False
+    assert decision.speedup is None
 
 
 def test_a_wide_guess_does_not_beat_a_measured_gain() -> None:
@@ -168,7 +183,7 @@ def test_nothing_to_consider_is_off() -> None:
     situation = dataclasses.replace(gpu_situation(concurrency=1), candidates=())
     decision = decide(price(situation)).decision
     assert decision.enable is False
-    assert decision.speedup == 1.0
+    assert decision.speedup is None
 
 
 def test_throughput_is_chosen_by_tokens_per_second() -> None:
@@ -213,5 +228,173 @@ def test_the_busy_hour_is_priced_with_the_same_k() -> None:
     assert choice.busy.speedup.value < 1.0
 
 
+def test_a_target_that_does_not_fit_is_said_before_any_draft_is_blamed() -> None:
+    record = advise(gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.5}, concurrency=1), NOW)
+    decision = record.decision
+    assert decision.enable is False
+    assert decision.reasons[0].startswith("The target does not fit: 15.0 GiB of weights")
+    for remedy in ("tensor_parallel_size", "quantized", "gpu_memory_utilization above 0.5"):
+        assert remedy in decision.reasons[0]
+    assert (decision.speedup, decision.probability_of_gain) == (None, None)
+    assert not any("draft" in reason for reason in decision.reasons)
+
+
+def test_a_pool_smaller_than_one_request_does_not_fit_either() -> None:
+    lengths = {"prompt_tokens": 120_000, "output_tokens": 500, "concurrency": 1}
+    decision = advise(gpu_situation("RTX 4090", engine={"max_num_seqs": 8}, **lengths), NOW).decision
+    assert decision.enable is False
+    assert "one request takes 120,500" in decision.reasons[0]
+    assert decision.reasons[0].startswith("The target does not fit")
+
+
+def test_a_worse_k_beside_a_good_one_changes_nothing() -> None:
+    def of(k: list[int]) -> Any:
+        candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": k}]
+        engine = {"gpu_memory_utilization": 0.9, "max_num_seqs": 1024, "max_model_len": 8192}
+        return decide(price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json"))).decision
+
+    few, many = of([1]), of([1, 8])
+    assert few.enable is not False
+    assert many.enable is few.enable
+    assert many.speedup is not None
+    if many.k == few.k:
+        assert many.speedup == few.speedup
+
+
+def test_a_large_k_that_does_not_fit_rules_out_only_itself() -> None:
+    candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": [1, 12]}]
+    engine = {"gpu_memory_utilization": 0.92, "max_num_seqs": 1024}
+    pricing = price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json", concurrency=1))
+    fits = {k: pricing.at(pricing.candidates[0], k, 1).fits for k in (1, 12)}
+    assert fits == {1: True, 12: False}
+    assert decide(pricing).decision.k in (1, None)
+    assert decide(pricing).best is not None
+    assert decide(pricing).best.fits  # type: ignore[union-attr]
+
+
+def test_where_only_the_unstated_max_num_seqs_leaves_no_room_stating_it_is_the_remedy() -> None:
+    def reason(**engine: Any) -> str:
+        lengths = {"prompt_tokens": 2000, "output_tokens": 500, "concurrency": 4, "tasks": "json"}
+        engine = {"gpu_memory_utilization": 0.873, **engine}
+        pricing = price(gpu_situation("RTX 4090", engine=engine, objective={"min_concurrency": 4}, **lengths))
+        return write_reasons(pricing, decide(pricing))[0].sentence
+
+    text = reason()
+    assert "does not fit at any k" in text
+    assert "4 requests of this length take 10,000" in text
+    assert text.endswith("state it, with 4 it would fit.")
+    assert "does not fit" not in reason(max_num_seqs=4)
+
+
+def test_a_step_that_no_draft_can_pay_for_is_off_and_not_undecided() -> None:
+    pricing = price(gpu_situation(engine={"runner": "v2"}, concurrency=1, tasks="creative"))
+    choice = decide(pricing)
+    length, best = choice.decision.break_even_acceptance_length, choice.best
+    assert length is not None
+    assert best is not None
+    for k in pricing.candidates[0].k:
+        even = break_even_length(pricing, pricing.candidates[0], k, 1)
+        cell = pricing.at(pricing.candidates[0], k, 1)
+        if even is not None and even > k + 1:
+            assert cell.speedup.high is not None
+            assert cell.speedup.high < 1.0
+            assert cell.probability_of_gain == 0.0
+    if length > best.k + 1:
+        assert choice.decision.enable is False
+
+
+def test_more_requests_than_run_at_once_are_said_to_wait() -> None:
+    record = advise(gpu_situation(engine={"max_num_seqs": 256}, concurrency=512), NOW)
+    said = "concurrency 512 is above max_num_seqs 256: decided at 256, the rest waits"
+    assert said in record.warnings
+    assert record.decision.running == 256
+
+
+METHODS: list[dict[str, Any]] = [
+    {"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": "1-5"},
+    {"method": "eagle3", "draft": "head", "k": [1, 3, 7]},
+    {"method": "ngram", "k": [2, 4]},
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["RTX 4090", "RTX PRO 6000", "H100"]),
+    st.lists(st.sampled_from(METHODS), min_size=1, max_size=3, unique_by=lambda c: c["method"]),
+    st.sampled_from(["code", "chat", "creative", "json"]),
+    st.integers(1, 300),
+    st.sampled_from([None, 16, 256]),
+    st.sampled_from([0.4, 0.7, 0.9]),
+    st.sampled_from([(100, 400), (2000, 300), (16_000, 100)]),
+    st.sampled_from([None, 5.0, 20.0]),
+)
+def test_the_parts_of_any_decision_agree(
+    gpu: str, methods: list[dict[str, Any]], task: str, load: int, seqs: int | None, share: float,
+    lengths: tuple[int, int], tpot_ms: float | None,
+) -> None:  # fmt: skip
+    engine = {"gpu_memory_utilization": share, **({"max_num_seqs": seqs} if seqs else {})}
+    situation = gpu_situation(
+        gpu, candidates=list(methods), engine=engine, objective={"tpot_ms": tpot_ms} if tpot_ms else {},
+        concurrency=load, tasks=task, prompt_tokens=lengths[0], output_tokens=lengths[1],
+    )  # fmt: skip
+    agrees(advise(situation, NOW))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 20), st.sampled_from(["code", "creative"]), st.sampled_from([4, 16, 32]))
+def test_the_parts_of_a_measured_decision_agree(load: int, task: str, seqs: int) -> None:
+    agrees(advise(cpu_situation(cpu_trial(), engine={"max_num_seqs": seqs}, concurrency=load, tasks=task), NOW))
+
+
+def agrees(record: Record) -> None:
+    decision, gain = record.decision, 1.0 + record.deployment.objective.worthwhile_gain
+    text = " ".join(decision.reasons)
+    assert not re.search(r"\b1 requests|from 1 running|\b0\.0 GiB of weights", text)
+    for cell in record.candidates:
+        assert 1.0 <= (cell.acceptance_length.low or 1.0) <= cell.acceptance_length.value <= cell.k + 1
+        assert cell.acceptance_length.value <= (cell.acceptance_length.high or cell.k + 1) <= cell.k + 1
+        assert (cell.speedup.high or 0.0) <= cell.k + 1.0
+    written = yaml.safe_load(record.emitted.vllm_yaml)
+    if decision.enable is False:
+        assert (decision.method, decision.draft, decision.k, decision.schedule) == (None, None, None, None)
+        assert "speculative-config" not in written
+        assert decision.speedup_high is None or decision.speedup_high < gain
+        assert (decision.speedup is None) == (decision.probability_of_gain is None)
+        return
+    cell = next(
+        c for c in record.candidates
+        if (c.candidate.method, c.k, c.running) == (decision.method, decision.k, decision.running)
+    )  # fmt: skip
+    assert decision.k in cell.candidate.k
+    assert decision.speedup == cell.speedup.value
+    assert cell.fits
+    assert f"k={decision.k} at {decision.running} running" in decision.reasons[0]
+    assert f"most {cell.k + 1}" in text
+    if decision.enable is None:
+        assert "speculative-config" not in written
+        assert decision.schedule is None
+        return
+    cross = decision.crossover_load
+    assert cross is None or cross > decision.running
+    ks = [k for _, _, k in decision.schedule or ((1, 1, decision.k),)]
+    assert written["speculative-config"]["num_speculative_tokens"] == max(k or 0 for k in ks)
+    if decision.schedule is not None:
+        assert {k for k in ks if k} <= set(cell.candidate.k)
+        assert k_at(decision.schedule, decision.running) == decision.k
+        assert [start for start, _, k in decision.schedule if k == 0] == ([] if cross is None else [cross])
+        assert decision.schedule[-1][1] == decision.crossover_searched_to
+
+
 def test_baseline_steps_of_the_synthetic_trial_are_those_measured() -> None:
     assert BASELINE_MS == {1: 164.0, 4: 184.0, 8: 210.0}
+
+
+def test_timings_made_beside_other_work_decide_nothing_without_a_paired_comparison() -> None:
+    steady = cpu_trial()
+    found = Implausibility(code="unsteady_steps", arm="none", message="steps varied")
+    disturbed = steady.model_copy(update={"implausible": (found,)})
+    assert decide(price(cpu_situation(steady, concurrency=1, tasks="code"))).decision.enable is True
+    undecided = decide(price(cpu_situation(disturbed, concurrency=1, tasks="code"))).decision
+    assert undecided.enable is None
+    assert undecided.would_settle is not None
+    assert "quiet machine" in undecided.would_settle

@@ -1,12 +1,14 @@
 import itertools
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.advice import advise
 from advisor.decision import decide
 from advisor.prediction import price
-from advisor.schedule import Band, bands_from, build_schedule, clear_of, k_at, schedule_honoured
+from advisor.schedule import Band, build_schedule, clear_of, crossover, k_at, schedule_honoured
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
 EAGLE = [{"method": "eagle3", "draft": "head", "k": "1-5"}]
@@ -23,11 +25,13 @@ def follows_vllms_rules(bands: tuple[Band, ...] | list[Band], last: int, most: i
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(1, 1024), st.integers(0, 10_000), st.data())
-def test_bands_of_any_choice_follow_vllms_rules(last: int, seed: int, data: st.DataObject) -> None:
-    ks = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=8))
-    bands = bands_from(lambda load, current: ks[(load * 7 + seed) % len(ks)], last)
-    assert follows_vllms_rules(bands, last, 5)
+@given(st.lists(st.tuples(st.integers(1, 90), st.integers(0, 5)), min_size=1, max_size=8), st.data())
+def test_bands_of_any_choice_follow_vllms_rules(pieces: list[tuple[int, int]], data: st.DataObject) -> None:
+    bands: list[Band] = []
+    for width, k in pieces:
+        start = bands[-1][1] + 1 if bands else 1
+        bands.append((start, start + width - 1, k))
+    last = bands[-1][1]
     usual = data.draw(st.integers(1, last))
     calm = clear_of(bands, usual, last)
     assert follows_vllms_rules(calm, last, 5)
@@ -47,8 +51,12 @@ def test_no_threshold_lies_near_the_usual_load(last: int, data: st.DataObject) -
 def test_schedules_of_a_priced_candidate_follow_vllms_rules(running: int, seqs: int) -> None:
     pricing = price(gpu_situation(candidates=EAGLE, concurrency=running, engine={"max_num_seqs": seqs}, tasks="chat"))
     for k in (1, 5):
-        bands = build_schedule(pricing, pricing.candidates[0], k)
+        cross = crossover(pricing, pricing.candidates[0])
+        bands = build_schedule(pricing, pricing.candidates[0], k, cross)
         if bands is not None:
+            assert [start for start, _, value in bands if value == 0] == ([] if cross is None else [cross])
+            ks = [value for _, _, value in bands]
+            assert ks == sorted(ks, reverse=True)
             assert follows_vllms_rules(bands, seqs, 5)
             assert k_at(bands, pricing.running) == k
             assert all(a[2] != b[2] for a, b in itertools.pairwise(bands))
@@ -56,7 +64,7 @@ def test_schedules_of_a_priced_candidate_follow_vllms_rules(running: int, seqs: 
 
 def test_k_falls_with_the_load_where_verifying_is_compute_bound() -> None:
     pricing = price(gpu_situation(candidates=EAGLE, concurrency=1, engine={"max_num_seqs": 512}, tasks="chat"))
-    bands = build_schedule(pricing, pricing.candidates[0], 4)
+    bands = build_schedule(pricing, pricing.candidates[0], 4, None)
     assert bands is not None
     ks = [k for _, _, k in bands]
     assert ks == sorted(ks, reverse=True)
@@ -67,7 +75,28 @@ def test_the_trials_schedule_on_the_cpu_engine_has_the_best_k_of_each_load() -> 
     assert decision.schedule is not None
     assert k_at(decision.schedule, 1) == 5
     assert k_at(decision.schedule, 4) == 3
-    assert decision.k == max(k for _, _, k in decision.schedule)
+    assert decision.k == 5
+
+
+def test_the_decision_has_the_k_of_the_load_decided_for_and_the_config_the_largest() -> None:
+    record = advise(cpu_situation(cpu_trial(), concurrency=4, tasks="code"), "2026-01-01T00:00:00Z")
+    decision = record.decision
+    assert decision.schedule is not None
+    assert decision.k == k_at(decision.schedule, 4) == 3
+    cell = next(c for c in record.candidates if (c.label != "none") and (c.k, c.running) == (3, 4))
+    assert decision.speedup == cell.speedup.value
+    written = yaml.safe_load(record.emitted.vllm_yaml)["speculative-config"]
+    assert written["num_speculative_tokens"] == max(k for _, _, k in decision.schedule) == 5
+    assert any("k=3 at the 4 decided for" in reason for reason in decision.reasons)
+
+
+def test_from_the_crossover_on_nothing_is_drafted_and_the_cost_of_idling_is_told() -> None:
+    decision = advise(cpu_situation(cpu_trial(), concurrency=1, tasks="creative"), "2026-01-01T00:00:00Z").decision
+    assert decision.schedule is not None
+    assert decision.crossover_load is not None
+    assert decision.schedule[-1] == (decision.crossover_load, 16, 0)
+    text = " ".join(decision.reasons)
+    assert f"for loads that stay at {decision.crossover_load} or more, leave it off" in text
 
 
 def test_a_schedule_never_stands_in_for_off() -> None:
