@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.decision import Choice, decide
@@ -70,7 +71,13 @@ def _runner(pricing: Pricing, choice: Choice) -> str:
 
 def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[Reason, ...]) -> list[str]:
     situation = pricing.situation
-    warnings: list[str] = []
+    warnings: list[str] = [
+        *foreign_evidence(situation.target.id, situation.evidence),
+        *engine_warnings(situation.deployment, situation.target),
+        *doubts(situation),
+    ]
+    note = accelerator_note(situation.gpu) if situation.gpu is not None else None
+    warnings += [note] if note is not None else []
     trial = situation.trial
     if trial is not None:
         warnings += [f"{item.arm}: {item.message}" for item in trial.implausible if item.severity != "info"]

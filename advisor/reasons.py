@@ -42,12 +42,13 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     """Every reason, the verdict first; each says which question it answers and which way it speaks."""
     best = choice.best
     if best is None:
-        return (
-            Reason(
-                question="other",
-                sentence="No candidate fits this target on this release, so there is nothing to turn on.",
-            ),
-        )
+        sentence = "No candidate fits this target on this release, so there is nothing to turn on."
+        if pricing.situation.deployment.candidates:
+            sentence = "Only no speculation was to be priced, so there is nothing to turn on."
+        return (Reason(question="other", sentence=sentence),)
+    if best.label in pricing.unusable:
+        # Figures of a candidate that cannot run would only hide why it cannot.
+        return (_verdict(pricing, choice, best), *_left_out(pricing, best.label))
     reasons = [
         _verdict(pricing, choice, best),
         _predictable(pricing, best),
@@ -66,6 +67,7 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
         reasons.append(Reason(question="concurrency", sentence=sentence))
     elif choice.schedule_note and choice.decision.enable:
         reasons.append(Reason(question="concurrency", sentence=f"One k for every load: {choice.schedule_note}."))
+    reasons += _left_out(pricing, best.label)
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)
@@ -91,7 +93,7 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         return Reason(
             question="evidence",
             for_or_against="against",
-            sentence=f"Leave speculation off: {best.label} could not be run here ({pricing.unusable[best.label]}).",
+            sentence=f"Leave speculation off: {best.label} cannot be run here ({pricing.unusable[best.label]}).",
         )
     if not best.fits:
         return Reason(
@@ -109,6 +111,15 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         sentence=f"Leave speculation off: the best of what was looked at, {what}, gives {speed}; "
         f"even the upper end is below a gain of {worth:.0f} %.",
     )
+
+
+def _left_out(pricing: Pricing, but: str) -> list[Reason]:
+    """One sentence for each candidate that cannot run, but the one the verdict is about."""
+    return [
+        Reason(question="other", for_or_against="neutral", sentence=f"{label} is left out: {why}.")
+        for label, why in pricing.unusable.items()
+        if label != but
+    ]
 
 
 def _predictable(pricing: Pricing, best: Priced) -> Reason:
