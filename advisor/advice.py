@@ -7,7 +7,7 @@ from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.decision import Choice, decide
 from advisor.prediction import Pricing, price
-from advisor.reasons import write_reasons
+from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
 from advisor.situation import Situation
 from profiles.methods import method
@@ -24,7 +24,7 @@ def advise(situation: Situation, created_at: str) -> Record:
 
     pricing = price(situation)
     choice = decide(pricing)
-    reasons = write_reasons(pricing, choice)
+    reasons = (*write_reasons(pricing, choice), *left_out(pricing, choice))
     decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
     memory = pricing.memory[choice.best.label] if choice.best is not None else pricing.memory["none"]
     emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)

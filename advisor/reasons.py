@@ -42,13 +42,12 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     """Every reason, the verdict first; each says which question it answers and which way it speaks."""
     best = choice.best
     if best is None:
-        sentence = "No candidate fits this target on this release, so there is nothing to turn on."
-        if pricing.situation.deployment.candidates:
-            sentence = "Only no speculation was to be priced, so there is nothing to turn on."
-        return (Reason(question="other", sentence=sentence),)
-    if best.label in pricing.unusable:
-        # Figures of a candidate that cannot run would only hide why it cannot.
-        return (_verdict(pricing, choice, best), *_left_out(pricing, best.label))
+        return (
+            Reason(
+                question="other",
+                sentence=_nothing_to_turn_on(pricing),
+            ),
+        )
     reasons = [
         _verdict(pricing, choice, best),
         _predictable(pricing, best),
@@ -67,7 +66,6 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
         reasons.append(Reason(question="concurrency", sentence=sentence))
     elif choice.schedule_note and choice.decision.enable:
         reasons.append(Reason(question="concurrency", sentence=f"One k for every load: {choice.schedule_note}."))
-    reasons += _left_out(pricing, best.label)
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)
@@ -111,15 +109,6 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         sentence=f"Leave speculation off: the best of what was looked at, {what}, gives {speed}; "
         f"even the upper end is below a gain of {worth:.0f} %.",
     )
-
-
-def _left_out(pricing: Pricing, but: str) -> list[Reason]:
-    """One sentence for each candidate that cannot run, but the one the verdict is about."""
-    return [
-        Reason(question="other", for_or_against="neutral", sentence=f"{label} is left out: {why}.")
-        for label, why in pricing.unusable.items()
-        if label != but
-    ]
 
 
 def _predictable(pricing: Pricing, best: Priced) -> Reason:
@@ -230,3 +219,19 @@ def _step(pricing: Pricing, best: Priced) -> Reason:
     for note in best.notes:
         sentence += f"; {note}"
     return Reason(question="cost_of_step", sentence=sentence + ".")
+
+
+def _nothing_to_turn_on(pricing: Pricing) -> str:
+    if pricing.situation.deployment.candidates:
+        return "Only no speculation was to be priced, so there is nothing to turn on."
+    return "No candidate fits this target on this release, so there is nothing to turn on."
+
+
+def left_out(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
+    """One sentence for each candidate that cannot run, but the one the verdict is about."""
+    about = choice.best.label if choice.best is not None else None
+    return tuple(
+        Reason(question="other", for_or_against="neutral", sentence=f"{label} is left out: {why}.")
+        for label, why in pricing.unusable.items()
+        if label != about
+    )
