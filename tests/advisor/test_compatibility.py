@@ -19,6 +19,7 @@ from advisor.compatibility import (
     unusable,
     with_runnable_k,
 )
+from advisor.report import render
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import find_model
 from profiles.catalog.releases import release
@@ -143,6 +144,7 @@ def test_a_candidate_that_cannot_run_never_wins_and_the_others_go_on() -> None:
     assert (both.decision.method, both.decision.k) == (alone.decision.method, alone.decision.k)
     assert any("mtp is left out" in sentence for sentence in both.decision.reasons)
     assert not any(cell.fits for cell in both.candidates if cell.label == "mtp")
+    assert "cannot run" in render(both, "text")
 
 
 def test_a_draft_as_large_as_its_target_runs_but_is_said_to_be_of_no_use() -> None:
