@@ -45,7 +45,7 @@ def unusable(
         or _draft_split(candidate, described, engine, runner)
         or _ngram_settings(candidate)
         or (_mtp_layers(candidate, target) if described.drafter == "native" else None)
-        or (_draft_model(candidate, target, draft) if described.drafter == "model" else None)
+        or (_draft_model(candidate, target, draft, release, runner) if described.drafter == "model" else None)
         or (_head(candidate, target, draft) if described.drafter == "head" else None)
     )
 
@@ -84,6 +84,11 @@ def doubts(situation: Situation) -> tuple[str, ...]:
         kind = method(candidate.method).drafter
         if kind == "model" and draft is not None and draft.active_params >= situation.target.active_params:
             said.append(f"{candidate.label}: the draft is as large as the target or larger, so no draft can save time")
+        if candidate.settings.get("use_heterogeneous_vocab"):
+            said.append(
+                f"{candidate.label}: tokens that only one of the two vocabularies has are never drafted, and what that "
+                "costs in acceptance is not known before a trial"
+            )
         head = find_head(candidate.draft.id) if candidate.draft is not None and kind == "head" else None
         if head is not None and not _trained_for(head.id, situation.target):
             said.append(
@@ -146,7 +151,9 @@ def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
     return None
 
 
-def _draft_model(candidate: Candidate, target: ModelShape, draft: ModelShape | None) -> str | None:
+def _draft_model(
+    candidate: Candidate, target: ModelShape, draft: ModelShape | None, release: Release, runner: Runner
+) -> str | None:
     if candidate.draft is None or draft is None:
         return None
     head = find_head(candidate.draft.id)
@@ -154,6 +161,11 @@ def _draft_model(candidate: Candidate, target: ModelShape, draft: ModelShape | N
         return f"{candidate.draft.id} is a {head.method} head, not a model that can draft alone"
     if _names_a_head(draft):
         return f"{candidate.draft.id} is a head ({draft.architectures[0]}), not a model that can draft alone"
+    if candidate.settings.get("use_heterogeneous_vocab"):
+        # Drafts over the tokens both have: then neither size nor meaning of the others matters.
+        if not release.has("heterogeneous_vocab"):
+            return f"vLLM {release.version} has no use_heterogeneous_vocab"
+        return "use_heterogeneous_vocab needs the V1 runner" if runner == "v2" else None
     if draft.vocab_size != target.vocab_size:
         return (
             f"the vocabulary of {candidate.draft.id} has {draft.vocab_size} tokens and that of {target.id} "

@@ -66,6 +66,10 @@ def test_a_draft_model_speaks_the_targets_tokens() -> None:
     draft = llama_1b()
     assert why(drafted(draft), draft) is None
     assert "vocabulary" in str(why(drafted(draft), draft.model_copy(update={"vocab_size": 32000})))
+    mapped = drafted(draft, settings={"use_heterogeneous_vocab": True})
+    assert why(mapped, draft.model_copy(update={"vocab_size": 32000})) is None
+    assert "V1 runner" in str(why(mapped, draft, runner="v2"))
+    assert "use_heterogeneous_vocab" in str(why(mapped, draft, version="0.24.0"))
     one, other = (TokenizerFingerprint(vocab_size=128256, vocab_hash=text) for text in "ab")
     target = llama_8b().model_copy(update={"tokenizer": one})
     assert why(drafted(draft), draft.model_copy(update={"tokenizer": one}), target) is None
