@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.decision import Choice, best_cell, decide
 from advisor.prediction import Pricing, price
-from advisor.reasons import write_reasons
+from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
 from advisor.situation import Situation
 from profiles.deployment import NO_SPECULATION
@@ -24,7 +25,7 @@ def advise(situation: Situation, created_at: str) -> Record:
 
     pricing = price(situation)
     choice = decide(pricing)
-    reasons = write_reasons(pricing, choice)
+    reasons = (*write_reasons(pricing, choice), *left_out(pricing, choice))
     decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
     best = choice.best
     # The engine sizes its memory for the k it is started with, the largest of a schedule.
@@ -85,7 +86,13 @@ def _runner(pricing: Pricing, choice: Choice) -> str:
 
 def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[Reason, ...]) -> list[str]:
     situation = pricing.situation
-    warnings: list[str] = []
+    warnings: list[str] = [
+        *foreign_evidence(situation.target.id, situation.evidence),
+        *engine_warnings(situation.deployment, situation.target),
+        *doubts(situation),
+    ]
+    note = accelerator_note(situation.gpu) if situation.gpu is not None else None
+    warnings += [note] if note is not None else []
     trial = situation.trial
     if trial is not None:
         warnings += [f"{item.arm}: {item.message}" for item in trial.implausible if item.severity != "info"]

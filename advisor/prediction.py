@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from advisor.acceptance import Acceptance, acceptance_of
+from advisor.compatibility import incompatible
 from advisor.cost.machine import engine_limits
 from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
@@ -75,7 +76,7 @@ class Pricing:
     max_running: int
     """Most requests the engine takes in one step (max_num_seqs)."""
     unusable: dict[str, str] = field(default_factory=dict)
-    """Candidates that the trial's engine would not run, by label, with its own words."""
+    """Candidates that cannot run, by label, and why: known beforehand, or in the words of the trial's engine."""
     saturated: bool = False
     """An arrival rate that the engine cannot keep up with."""
     capped: str = ""
@@ -211,7 +212,7 @@ class Pricing:
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
-            notes.append(f"could not be run: {self.unusable[candidate.label]}")
+            notes.append(f"cannot be run: {self.unusable[candidate.label]}")
         paired = self.paired(candidate, k, running)
         if paired is not None and not null:
             speed_q, total_sd, note = paired
@@ -391,7 +392,7 @@ def price(situation: Situation) -> Pricing:
     pricing = Pricing(
         situation, cost, traffic, candidates, acceptance, 1, max_running, assumptions=list(traffic.assumptions)
     )
-    pricing.unusable = unusable_arms(situation)
+    pricing.unusable = {**unusable_arms(situation), **incompatible(situation)}
     if traffic.running is not None:
         running = traffic.running / engine.data_parallel_size
     else:

@@ -117,7 +117,7 @@ def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
         return (
             Reason(
                 question="other",
-                sentence="No candidate fits this target on this release, so there is nothing to turn on.",
+                sentence=_nothing_to_turn_on(pricing),
             ),
         )
     if choice.blocked in ("memory", "unusable"):
@@ -178,7 +178,7 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         return Reason(
             question="evidence",
             for_or_against="against",
-            sentence=f"Leave speculation off: {best.label} could not be run here ({pricing.unusable[best.label]}).",
+            sentence=f"Leave speculation off: {best.label} cannot be run here ({pricing.unusable[best.label]}).",
         )
     if choice.blocked == "memory":
         return Reason(question="memory", for_or_against="against", sentence=_draft_unfit(pricing, best))
@@ -312,3 +312,19 @@ def _step(pricing: Pricing, best: Priced) -> Reason:
     for note in best.notes:
         sentence += f"; {note}"
     return Reason(question="cost_of_step", sentence=sentence + ".")
+
+
+def _nothing_to_turn_on(pricing: Pricing) -> str:
+    if pricing.situation.deployment.candidates:
+        return "Only no speculation was to be priced, so there is nothing to turn on."
+    return "No candidate fits this target on this release, so there is nothing to turn on."
+
+
+def left_out(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
+    """One sentence for each candidate that cannot run, but the one the verdict is about."""
+    about = choice.best.label if choice.best is not None else None
+    return tuple(
+        Reason(question="other", for_or_against="neutral", sentence=f"{label} is left out: {why}.")
+        for label, why in pricing.unusable.items()
+        if label != about
+    )

@@ -217,18 +217,28 @@ class Deployment(Schema):
     engine: Engine = Engine()
     hardware: Hardware = Hardware()
     candidates: tuple[Candidate, ...] = ()
-    """What to consider; left empty, those that fit the target are proposed from the catalog."""
+    """What to consider; left empty, those that fit the target are proposed from the catalog. `none` alone prices no
+    speculation only."""
     workload: Workload = Workload()
     objective: Objective = Objective()
     trial: Trial = Trial()
     sources: Sources = Sources()
 
-    @field_validator("candidates", mode="before")
+    @field_validator("candidates")
     @classmethod
-    def _none_is_implied(cls, value: object) -> object:
-        if isinstance(value, (list, tuple)):
-            return [c for c in value if c not in ("none", {"method": "none"})]
-        return value
+    def _each_once(cls, value: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """`none` is implied beside others; the same candidate stated twice is one with the k of both."""
+        merged: dict[str, Candidate] = {}
+        for candidate in value:
+            if candidate.method == "none":
+                continue
+            key = candidate.model_copy(update={"k": ()}).model_dump_json()
+            known = merged.get(key)
+            ks = candidate.k if known is None else tuple(sorted({*known.k, *candidate.k}))
+            merged[key] = candidate.model_copy(update={"k": ks})
+        if value and not merged:
+            return (NO_SPECULATION,)
+        return tuple(merged.values())
 
 
 def supported_methods() -> tuple[str, ...]:

@@ -94,6 +94,7 @@ METHODS: dict[str, Method] = {
             since="0.16",
             slots_per_request="1",
             draft_graphs=frozenset({"v1"}),
+            settings=frozenset({"use_heterogeneous_vocab"}),
             aliases=frozenset({"draft", "draft-model"}),
         ),
         Method(

@@ -68,6 +68,7 @@ def advise(
     Exit codes: 0 decided, 2 unreadable input, 3 could not decide, 4 a probe or the engine failed and nothing could
     be concluded.
     """
+    from advisor.cli.advise_flags import ks_of
     from advisor.cli.deployment_file import load_deployment
     from advisor.cli.gathering import gather, with_evidence
     from advisor.cli.report import print_record
@@ -83,6 +84,11 @@ def advise(
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
+    # --k that no --method or --draft takes is for the file's candidates, or for those that are proposed.
+    ks = ks_of(given["k"]) if given.get("k") is not None and ("candidates",) not in flags else None
+    if ks is not None:
+        named = tuple(c if c.method == "none" else c.model_copy(update={"k": ks}) for c in stated.candidates)
+        stated = stated.model_copy(update={"candidates": named})
     base = path.absolute().parent if path is not None else Path.cwd()
     stated = _split_over(stated, flags)
     folder = Path(out)
@@ -91,7 +97,8 @@ def advise(
     def warn(message: str) -> None:
         say(f"specadvise: {message}")
 
-    situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn)
+    token = os.environ.get(TOKEN_VARIABLE)
+    situation = gather(stated, base, offline=offline, token=token, warn=warn, ks=ks)
     engine_failed = False
     if stated.trial.enabled:
         from advisor.cli.trial_stage import run_stage

@@ -117,6 +117,9 @@ def candidates_of(methods: Sequence[str], drafts: Sequence[str], k: str | None) 
     if needing and not drafts:
         raise InputError(f"--method {needing[0]} needs a draft: name it with --draft")
     found += [{"method": name} for name in alone]
+    if described and not found:
+        # `none` alone: nothing is to be proposed either.
+        found.append({"method": "none"})
     if k is not None:
         for candidate in found:
             candidate["k"] = _ks(k)
@@ -143,6 +146,21 @@ def _where(draft: str) -> str:
         return os.path.abspath(folder) if folder.is_dir() else draft
     except OSError:
         return draft
+
+
+def ks_of(text: str) -> tuple[int, ...]:
+    """Numbers of speculative tokens of `--k`, where no candidate is named that could carry them. InputError where they
+    are none."""
+    from pydantic import ValidationError
+
+    from profiles.deployment import Candidate
+
+    try:
+        return Candidate.model_validate({"method": "ngram", "k": _ks(text)}).k
+    except ValidationError:
+        raise InputError(
+            f"--k is {text!r}: expected numbers from 1 to 64, a list like 1,3,5 or a range like 1-5"
+        ) from None
 
 
 def _ks(text: str) -> Any:

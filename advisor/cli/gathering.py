@@ -38,13 +38,24 @@ class Hardware:
     notes: tuple[str, ...] = ()
 
 
-def gather(deployment: Deployment, base: Path, *, offline: bool, token: str | None, warn: Warn) -> Situation:
+def gather(
+    deployment: Deployment,
+    base: Path,
+    *,
+    offline: bool,
+    token: str | None,
+    warn: Warn,
+    ks: tuple[int, ...] | None = None,
+) -> Situation:
     """The situation before any trial.
 
     `base` is what relative folders are relative to; `token` goes to the server that is probed and nowhere else.
-    Raises InputError for models, GPUs, releases and files that cannot be resolved.
+    `ks` are the numbers of speculative tokens for candidates that are proposed; those stated bring their own.
+    Raises InputError for models, GPUs, releases and files that cannot be resolved, and for an engine that would not
+    start.
     """
     from advisor.candidates import propose
+    from advisor.compatibility import engine_warnings, foreign_evidence, incompatible, refused_engine, with_runnable_k
     from profiles.catalog.releases import release
 
     version, version_note = engine_version(deployment)
@@ -52,17 +63,23 @@ def gather(deployment: Deployment, base: Path, *, offline: bool, token: str | No
     files = [read_evidence(Path(name)) for name in deployment.sources.files]
     hardware = find_hardware(deployment, files, warn)
     target = _resolve(deployment.target, base, offline)
+    refusal = refused_engine(deployment, target, hardware.count, facts, on_cpu=hardware.cpu)
+    if refusal is not None:
+        raise InputError(refusal)
     evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
-    candidates = deployment.candidates
+    candidates = tuple(c for c in deployment.candidates if c.method != "none")
     proposed: tuple[str, ...] = ()
-    if not candidates:
+    if not deployment.candidates:
         candidates, proposed = propose(target, facts, on_cpu=hardware.cpu)
+        if ks is not None:
+            candidates = tuple(c.model_copy(update={"k": ks}) for c in candidates)
+    candidates = tuple(with_runnable_k(c, target) for c in candidates)
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:
         warn(note)
     notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
-    return Situation(
+    situation = Situation(
         deployment=deployment,
         target=target,
         drafts=drafts,
@@ -74,6 +91,11 @@ def gather(deployment: Deployment, base: Path, *, offline: bool, token: str | No
         evidence=tuple(evidence),
         notes=notes,
     )
+    for label, why in incompatible(situation).items():
+        warn(f"{label} is left out: {why}")
+    for warning in (*engine_warnings(deployment, target), *foreign_evidence(target.id, situation.evidence)):
+        warn(warning)
+    return situation
 
 
 def with_evidence(situation: Situation, more: Sequence[Evidence]) -> Situation:
@@ -121,8 +143,6 @@ def runner_of(deployment: Deployment, release: Release, cpu: bool) -> Runner:
 # --- hardware ------------------------------------------------------------------------------------------------------
 def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn) -> Hardware:
     """The stated GPU, `cpu`, or what NVML finds; probes the GPU where the deployment asks for it."""
-    from profiles.catalog.gpus import find_gpu
-
     stated, engine = deployment.hardware, deployment.engine
     needed = engine.tensor_parallel_size * engine.pipeline_parallel_size * engine.data_parallel_size
     name = stated.gpu.strip()
@@ -131,7 +151,7 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
     saved = next((e.gpu for e in reversed(files) if e.gpu is not None and e.gpu.devices), None)
     probed: tuple[Evidence, ...] = ()
     if name.lower() != "auto":
-        gpu = find_gpu(name)
+        gpu = _known_gpu(name, warn)
         if deployment.sources.gpu:
             probed = _probe_gpu(warn)
         return Hardware(gpu, stated.count if stated.count is not None else needed, False, probed)
@@ -150,7 +170,25 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
     device = saved.devices[0]
     count = stated.count if stated.count is not None else needed
     note = f"GPU not stated: {device.name}, as found on this machine"
-    return Hardware(find_gpu(device.name), count, False, probed, (note, *_too_few(saved, count)))
+    if device.mig_enabled:
+        raise InputError(
+            f"the {device.name} found here is cut into MIG slices, whose compute is not modelled: name the whole card "
+            "with --gpu and state the slice's memory in hardware.memory_gib, if the whole card's speed will do"
+        )
+    return Hardware(_known_gpu(device.name, warn), count, False, probed, (note, *_too_few(saved, count)))
+
+
+def _known_gpu(name: str, warn: Warn) -> Gpu:
+    from advisor.compatibility import accelerator_note, refused_accelerator
+    from profiles.catalog.gpus import find_gpu
+
+    gpu = find_gpu(name)
+    refusal, note = refused_accelerator(gpu), accelerator_note(gpu)
+    if refusal is not None:
+        raise InputError(refusal)
+    if note is not None:
+        warn(note)
+    return gpu
 
 
 def _too_few(found: GpuEvidence, count: int) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
 
     engine = deployment.engine
     target = resolve_model(deployment.target, base)
+    candidates = tuple(c for c in deployment.candidates if c.method != "none")
     named = {c.draft.id: c.draft for c in deployment.candidates if c.draft is not None}
     drafts = {key: resolve_model(reference, base) for key, reference in named.items()}
     known = release(engine.vllm_version or newest())
@@ -69,10 +70,10 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
     for place, device in _places(gpus):
         evidence = Evidence(kind="gpu", collected_at="", tool_version="", command="",
                             gpu=GpuEvidence(devices=(device,)))
-        situation = Situation(deployment=deployment, target=target, drafts=drafts, candidates=deployment.candidates,
+        situation = Situation(deployment=deployment, target=target, drafts=drafts, candidates=candidates,
                               release=known, runner="v1", gpu=None, gpu_count=1, evidence=(evidence,))
         found += [_headroom(situation, place, candidate, context)
-                  for candidate in (NO_SPECULATION, *deployment.candidates)]
+                  for candidate in (NO_SPECULATION, *candidates)]
     return found
 
 

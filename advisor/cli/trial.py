@@ -105,6 +105,7 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
 
     Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising.
     """
+    from advisor.compatibility import incompatible
     from advisor.cost.step import runner_for
     from advisor.inquiry import PairedStop, finalist
     from probes.model import model_path
@@ -116,6 +117,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
                          "the file of the interrupted run")
     stated = situation.deployment
     ordered, running = most_promising_first(situation)
+    for label, why in incompatible(situation).items():
+        warn(f"{label} is not tried: {why}")
     if not ordered:
         warn("no candidate to try: nothing is measured beyond the baseline")
     own, source = _prompts(situation, warn)
@@ -128,7 +131,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
 
 
 def most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:
-    """Candidates by predicted speed-up at the usual load, and that load."""
+    """Candidates that can run, by predicted speed-up at the usual load, and that load."""
+    from advisor.compatibility import incompatible
     from advisor.prediction import price
 
     pricing = price(situation)
@@ -136,15 +140,22 @@ def most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:
     for cell in pricing.table:
         if cell.running == pricing.running:
             best[cell.label] = max(best.get(cell.label, 0.0), cell.speedup.value)
-    return sorted(situation.candidates, key=lambda c: -best.get(c.label, 0.0)), pricing.running
+    refused = incompatible(situation)
+    able = [c for c in situation.candidates if c.label not in refused]
+    return sorted(able, key=lambda c: -best.get(c.label, 0.0)), pricing.running
 
 
 def _best_cell(situation: Situation) -> tuple[Candidate, int, int]:
     """(candidate, k, usual load) with the largest predicted speed-up."""
+    from advisor.compatibility import incompatible
     from advisor.prediction import price
 
     pricing = price(situation)
-    cells = [c for c in pricing.table if c.running == pricing.running and c.k and c.candidate.method != "none"]
+    refused = incompatible(situation)
+    cells = [c for c in pricing.table
+             if c.running == pricing.running and c.k and c.candidate.method != "none" and c.label not in refused]
+    if not cells and refused:
+        raise InputError("no candidate can run: " + "; ".join(f"{label}: {why}" for label, why in refused.items()))
     if not cells:
         raise InputError("the deployment names no candidate that could be compared: list one under `candidates`")
     best = max(cells, key=lambda cell: cell.speedup.value)

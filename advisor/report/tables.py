@@ -154,6 +154,8 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
     if curve.chosen and record.decision.enable:
         return "advised"
     limit = LIMIT_WORDS[cell.limited_by]
+    if any(note.startswith("cannot be run") for note in cell.notes):
+        return "cannot run"
     if not cell.fits:
         return "does not fit in memory"
     if cell.meets_slo is False:

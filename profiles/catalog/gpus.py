@@ -86,13 +86,20 @@ _NOISE = frozenset(
 )
 # Words that make another product of the same number: `4070` never means `4070 Ti SUPER`.
 _PRODUCT = frozenset({"super", "ti", "d"})
-_MIG = re.compile(r"\s+MIG\s+\d+[cg]\.[\w.+]+$", re.IGNORECASE)
+_MIG = re.compile(r"[\s:,/-]*(?:\bMIG\b|\b\d+[cg]\.\d+gb).*$", re.IGNORECASE)
+# Sizes, sockets and kinds of memory: many cards share them.
+_SHARED = re.compile(r"\d+gb|sxm\d*|nvl\d*|hbm\d*e?|gddr\d*x?|pcie|gen\d+|x\d+")
 
 
 def _words(name: str) -> tuple[str, ...]:
     """Lower-case words of a name without noise; `80 GB`, `80g` and `80GiB` all become `80gb`."""
     text = re.sub(r"(\d)\s*(?:gib|gb|g)\b", r"\1gb", name.lower())
     return tuple(word for word in re.split(r"[^a-z0-9]+", text) if word and word not in _NOISE)
+
+
+def _tells_a_product(word: str) -> bool:
+    """Whether a word has a model number in it, as `h100` and `4090` have and `rtx` and `80gb` have not."""
+    return any(letter.isdigit() for letter in word) and _SHARED.fullmatch(word) is None
 
 
 def _squash(name: str) -> str:
@@ -147,8 +154,8 @@ def find_gpu(name: str) -> Gpu:
     A name that fits several variants gives the common one, with a note that says so and lists the others.
 
     Raises:
-        InputError: `cpu` (that is the CPU engine, not a GPU), or a name the catalog does not know; near names are
-            listed.
+        InputError: `cpu` (that is the CPU engine, not a GPU), a MIG slice (its compute is not modelled), a word that
+            names no one card (`RTX`), or a name the catalog does not know; near names are listed.
     """
     asked = name.strip()
     if _squash(asked) in ("cpu", "none"):
@@ -158,11 +165,11 @@ def find_gpu(name: str) -> Gpu:
         )
     notes: list[str] = []
     if _MIG.search(asked):
-        notes.append(
-            f"{asked!r} is a MIG slice: memory and rates here are the whole card's; state the slice's memory "
-            "in hardware.memory_gib"
+        raise InputError(
+            f"gpu is {name!r}: a MIG slice, whose compute is not modelled; name the whole card "
+            "and state the slice's memory in hardware.memory_gib, if the whole card's "
+            "speed will do"
         )
-        asked = _MIG.sub("", asked)
     entries = compiled("gpus")
     exact, words, known = _index()
     driver = {
@@ -179,6 +186,10 @@ def find_gpu(name: str) -> Gpu:
     hit = exact.get(_squash(asked))
     if hit is None and not fits:
         raise InputError(_unknown(name))
+    if hit is None and not any(_tells_a_product(word) for word in query):
+        # `TPU` or `RTX` is a maker's word: whichever card it were taken for would be a guess.
+        cards = ", ".join(entries[number]["name"] for number in fits[:4])
+        raise InputError(f"gpu is {name!r}: that names no one card; expected a full name such as {cards}")
     if hit is None or (
         _squash(entries[hit]["name"]) != _squash(asked) and any(entries[number].get("common") for number in fits)
     ):

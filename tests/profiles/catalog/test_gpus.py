@@ -68,10 +68,22 @@ def test_a_smaller_sibling_is_never_taken_for_its_super_version() -> None:
         find_gpu("4070 ti")
 
 
-def test_a_mig_slice_gives_the_card_and_says_that_memory_is_the_whole_cards() -> None:
-    card = find_gpu("NVIDIA A100-SXM4-80GB MIG 1g.10gb")
-    assert card.name == "A100 SXM4 80GB"
-    assert any("MIG slice" in note for note in card.notes)
+@pytest.mark.parametrize("written", ["NVIDIA A100-SXM4-80GB MIG 1g.10gb", "H100 MIG 3g.40gb", "a100-mig-1g.10gb",
+                                     "H100 1g.10gb", "mig-1g.5gb"])
+def test_a_mig_slice_is_never_taken_for_the_whole_card(written: str) -> None:
+    with pytest.raises(InputError, match=r"MIG slice.*hardware\.memory_gib"):
+        find_gpu(written)
+
+
+@pytest.mark.parametrize("written", ["TPU", "RTX", "rtx pro", "Gaudi", "Radeon", "80GB", "jetson", "SXM5"])
+def test_a_makers_word_is_no_card_and_near_names_are_listed(written: str) -> None:
+    with pytest.raises(InputError, match="names no one card; expected a full name such as"):
+        find_gpu(written)
+
+
+@pytest.mark.parametrize("written", ["Trillium", "DGX Spark", "NVIDIA Thor"])
+def test_a_name_without_a_number_that_is_a_cards_own_is_found(written: str) -> None:
+    assert find_gpu(written).name
 
 
 @pytest.mark.parametrize("written", ["cpu", "CPU", " cpu "])
