@@ -10,7 +10,8 @@ import re
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from profiles.methods import METHODS, method
 from profiles.schema import (
@@ -114,6 +115,13 @@ class Hardware(Schema):
 _K_BOUNDS = f"k must hold numbers between 1 and {MAX_K} (no speculation is the candidate `none`)"
 
 
+def _setting(value: object) -> object:
+    # Looked at before int and float are tried: two failures of a union would be two sentences for one mistake.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MAX_TOKENS:
+        raise PydanticCustomError("setting", "Input should be a number of at most {most}", {"most": f"{MAX_TOKENS:,}"})
+    return value
+
+
 def _range_of(text: str) -> tuple[int, ...]:
     """The numbers of `3` or `1-5`. The ends are looked at before the range is built: it may be a billion long."""
     found = re.fullmatch(r"\s*([0-9]+)\s*(-)?\s*([0-9]+)?\s*", text)
@@ -139,8 +147,7 @@ class Candidate(Schema):
     """The draft model or head, where the method needs one."""
     k: tuple[Whole, ...] = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
-    settings: dict[str, Annotated[int | float, Field(ge=-MAX_TOKENS, le=MAX_TOKENS), number]] = Field(
-        default_factory=dict)
+    settings: dict[str, Annotated[int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
     """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
     tensor_parallel_size: Gpus | None = None
     """GPUs the draft is split over: 1 or the target's."""
