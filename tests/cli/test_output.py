@@ -117,14 +117,20 @@ def test_a_folder_held_by_another_writer_says_so(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+def fail_in(folder: Path, *names: str) -> None:
+    with result_folder(folder):
+        for name in names:
+            (folder / name).write_text("{}")
+        raise InputError("failed")
+
+
 def test_a_failed_run_takes_away_the_empty_folders_it_made(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(InputError, match="no"), result_folder(tmp_path / "there" / "new" / "deep"):
-        raise InputError("no")
+    with pytest.raises(InputError, match="failed"):
+        fail_in(tmp_path / "there" / "new" / "deep")
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
-    with pytest.raises(InputError, match="no"), result_folder(tmp_path / "new"):
-        (tmp_path / "new" / "trial-checkpoint.json").write_text("{}")
-        raise InputError("no")
+    with pytest.raises(InputError, match="failed"):
+        fail_in(tmp_path / "new", "trial-checkpoint.json")
     assert (tmp_path / "new" / "trial-checkpoint.json").exists()
 
 
@@ -138,6 +144,7 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 def test_the_command_of_evidence_carries_no_secret() -> None:
     line = command_line(
-        ["advise", "--server=u:pw@host:8000", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"]
+        ["advise", "--server=u:pw@host:8000"]
+        + ["--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"]
     )
     assert line == "specadvise advise '--server=***@host:8000' --server 'http://***@host:8000/metrics' --token '***' '--api-key=***'"
