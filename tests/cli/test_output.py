@@ -144,7 +144,12 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 def test_the_command_of_evidence_carries_no_secret() -> None:
     line = command_line(
-        ["advise", "--server=u:pw@host:8000"]
-        + ["--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"]
+        [
+            "advise", "--server=u:pw@host:8000", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token",
+            "hush", "--api-key=hush",
+        ]
     )
-    assert line == "specadvise advise '--server=***@host:8000' --server 'http://***@host:8000/metrics' --token '***' '--api-key=***'"
+    assert line == (
+        "specadvise advise '--server=***@host:8000' --server 'http://***@host:8000/metrics' --token '***' "
+        "'--api-key=***'"
+    )
