@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
+from profiles.evidence import PairedComparison
+
 Z80 = NormalDist().inv_cdf(0.9)
 """Half-width of an 80 % normal interval, in standard deviations."""
 
@@ -95,3 +97,19 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     if n < 2:
         return mean, 0.0
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
+
+
+def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
+    """Geometric mean of the pairs' speed-ups and its log standard deviation, from Student's interval, with the
+    spread between engine starts added where it was seen."""
+    logs = [math.log(pair.speedup) for pair in comparison.pairs]
+    n = len(logs)
+    mean = sum(logs) / n
+    if n > 1:
+        error = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1) / n)
+        spread = error * student_quantile(0.9, n - 1) / Z80
+    else:
+        spread = 0.05
+    between = comparison.between_run_spread or 0.0
+    starts = len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
+    return math.exp(mean), max(0.004, math.hypot(spread, between / math.sqrt(max(1, starts))))

@@ -19,12 +19,12 @@ from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.roofline import RooflineCost
 from advisor.cost.step import Step, weakest
-from advisor.intervals import Z80, log_sd_of, probability_above, student_quantile
+from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
 from advisor.record import Memory, Priced
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
 from profiles.deployment import NO_SPECULATION, Candidate
-from profiles.evidence import ArmStatus, PairedComparison
+from profiles.evidence import ArmStatus
 from profiles.methods import method
 from profiles.schema import Quantity, Source
 
@@ -329,21 +329,6 @@ def _between(value: float, below: float, above: float, k: int, source: Source) -
     low, high = value * math.exp(-below), min(k + 1.0, value * math.exp(above))
     return Quantity(value=value, low=low, high=high, source=source)
 
-
-def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
-    """Geometric mean of the pairs' speed-ups and its log standard deviation, from Student's interval, with the
-    spread between engine starts added where it was seen."""
-    logs = [math.log(pair.speedup) for pair in comparison.pairs]
-    n = len(logs)
-    mean = sum(logs) / n
-    if n > 1:
-        error = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1) / n)
-        spread = error * student_quantile(0.9, n - 1) / Z80
-    else:
-        spread = 0.05
-    between = comparison.between_run_spread or 0.0
-    starts = len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
-    return math.exp(mean), max(0.004, math.hypot(spread, between / math.sqrt(max(1, starts))))
 
 
 def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> LimitedBy:

@@ -5,13 +5,30 @@
 
 from __future__ import annotations
 
+import math
+import re
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from profiles.methods import METHODS, method
-from profiles.schema import Schema
+from profiles.schema import (
+    MAX_K,
+    MAX_TOKENS,
+    Gib,
+    Gpus,
+    PositiveMs,
+    PositiveSeconds,
+    RequestLimit,
+    Schema,
+    TokenLimit,
+    Watts,
+    Whole,
+    number,
+    shown,
+)
 from profiles.workload import Workload
 
 
@@ -29,24 +46,32 @@ class ModelRef(Schema):
         return {"id": value} if isinstance(value, str) else value
 
 
+def _is_finite(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 class Engine(Schema):
     """The vLLM this deployment runs, and its serve arguments."""
 
     vllm_version: str | None = None
     """Release the config must boot on, e.g. 0.32.0; the installed one when left out, else the newest known."""
-    tensor_parallel_size: int = Field(default=1, ge=1)
+    tensor_parallel_size: Gpus = 1
     """GPUs one layer is split over."""
-    pipeline_parallel_size: int = Field(default=1, ge=1)
+    pipeline_parallel_size: Gpus = 1
     """GPUs the layers are spread over."""
-    data_parallel_size: int = Field(default=1, ge=1)
+    data_parallel_size: Gpus = 1
     """Engine replicas behind one server; a dynamic schedule is dropped above 1."""
-    max_model_len: int | None = Field(default=None, ge=1)
+    max_model_len: TokenLimit | None = None
     """Longest prompt + output in tokens."""
-    max_num_seqs: int | None = Field(default=None, ge=1)
+    max_num_seqs: RequestLimit | None = None
     """Most requests in one step."""
-    max_num_batched_tokens: int | None = Field(default=None, ge=1)
+    max_num_batched_tokens: TokenLimit | None = None
     """Most tokens in one step; drafts count."""
-    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1), number] = 0.9
     """Share of each GPU the engine may take."""
     dtype: str = "auto"
     """Weights and activations: auto, bfloat16, float16, float32."""
@@ -65,18 +90,52 @@ class Engine(Schema):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the engine process (VLLM_*)."""
 
+    @field_validator("extra_args")
+    @classmethod
+    def _finite(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, given in value.items():
+            if not _is_finite(given):
+                raise ValueError(f"{shown(name)} holds a number that is not finite: vLLM reads none")
+        return value
+
 
 class Hardware(Schema):
     """The accelerators one engine runs on."""
 
     gpu: str = "auto"
     """Name as NVML or people write it (H100, RTX PRO 6000, L40S), `cpu`, or `auto` to probe."""
-    count: int | None = Field(default=None, ge=0)
+    count: Annotated[int, Field(ge=0, le=10_000), number] | None = None
     """GPUs of this machine that the engine may use; defaults to what the parallel sizes need."""
-    memory_gib: float | None = Field(default=None, gt=0)
+    memory_gib: Gib | None = None
     """Memory of one GPU (or the KV space of the CPU engine), where it differs from the catalog's."""
-    power_cap_w: float | None = Field(default=None, gt=0)
+    power_cap_w: Annotated[Watts, Field(gt=0)] | None = None
     """Power limit in force, when below the card's own."""
+
+
+_K_BOUNDS = f"k must hold numbers between 1 and {MAX_K} (no speculation is the candidate `none`)"
+
+
+def _setting(value: object) -> object:
+    # Looked at before int and float are tried: two failures of a union would be two sentences for one mistake.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MAX_TOKENS:
+        raise PydanticCustomError("setting", "Input should be a number of at most {most}", {"most": f"{MAX_TOKENS:,}"})
+    return value
+
+
+def _range_of(text: str) -> tuple[int, ...]:
+    """The numbers of `3` or `1-5`. The ends are looked at before the range is built: it may be a billion long."""
+    found = re.fullmatch(r"\s*([0-9]+)\s*(-)?\s*([0-9]+)?\s*", text)
+    if found is None or (found[3] and not found[2]):
+        raise ValueError(f"k is {shown(text)}: expected a number, a list, or a range like 1-5")
+    if found[2] and not found[3]:
+        raise ValueError(f"k is {shown(text)}: the range has no end: expected one like 1-5")
+    ends = [end.lstrip("0") or "0" for end in (found[1], found[3] or found[1])]
+    if any(len(end) > 2 or not 1 <= int(end) <= MAX_K for end in ends):
+        raise ValueError(f"k is {shown(text)}: {_K_BOUNDS}")
+    low, high = map(int, ends)
+    if low > high:
+        raise ValueError(f"k is {shown(text)}: the range runs backwards: write it as {high}-{low}")
+    return tuple(range(low, high + 1))
 
 
 class Candidate(Schema):
@@ -86,11 +145,11 @@ class Candidate(Schema):
     """draft_model, ngram, suffix, eagle, eagle3, mtp, medusa, dflash, ..."""
     draft: ModelRef | None = None
     """The draft model or head, where the method needs one."""
-    k: tuple[int, ...] = (1, 2, 3, 4, 5)
+    k: tuple[Whole, ...] = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
-    settings: dict[str, int | float] = Field(default_factory=dict)
+    settings: dict[str, Annotated[int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
     """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
-    tensor_parallel_size: int | None = Field(default=None, ge=1)
+    tensor_parallel_size: Gpus | None = None
     """GPUs the draft is split over: 1 or the target's."""
 
     @field_validator("k", mode="before")
@@ -101,17 +160,14 @@ class Candidate(Schema):
         if isinstance(value, int):
             return (value,)
         if isinstance(value, str):
-            low, _, high = value.partition("-")
-            if not low.strip().isdigit() or (high and not high.strip().isdigit()):
-                raise ValueError(f"k is {value!r}: expected a number, a list, or a range like 1-5")
-            return tuple(range(int(low), int(high or low) + 1))
+            return _range_of(value)
         return value
 
     @field_validator("k")
     @classmethod
     def _k_positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or min(value) < 1 or max(value) > 64:
-            raise ValueError("k must hold numbers between 1 and 64 (no speculation is the candidate `none`)")
+        if not value or min(value) < 1 or max(value) > MAX_K:
+            raise ValueError(_K_BOUNDS)
         return tuple(sorted(set(value)))
 
     @model_validator(mode="before")
@@ -167,13 +223,13 @@ class Objective(Schema):
 
     goal: Goal = Goal.LATENCY
     """latency | throughput | cost."""
-    ttft_ms: float | None = Field(default=None, gt=0)
+    ttft_ms: PositiveMs | None = None
     """SLO: time to first token, milliseconds, mean."""
-    tpot_ms: float | None = Field(default=None, gt=0)
+    tpot_ms: PositiveMs | None = None
     """SLO: time per output token, milliseconds, mean."""
-    worthwhile_gain: float = Field(default=0.05, ge=0, lt=1)
+    worthwhile_gain: Annotated[float, Field(ge=0, lt=1), number] = 0.05
     """Smallest relative gain that justifies the added complexity (0.05 is 5 %)."""
-    min_concurrency: int | None = Field(default=None, ge=1)
+    min_concurrency: RequestLimit | None = None
     """Requests that must fit in KV memory at full length, speculation included."""
 
 
@@ -182,15 +238,15 @@ class Trial(Schema):
 
     enabled: bool = False
     """Run it as part of `advise` (`--trial` and `--no-trial` override)."""
-    budget_s: float = Field(default=600.0, gt=0)
+    budget_s: PositiveSeconds = 600.0
     """Seconds it may take, engine starts included."""
     prompts: str | None = None
     """JSONL of your own prompts (text or chat messages); built-in task sets otherwise."""
-    loads: tuple[int, ...] = ()
+    loads: tuple[RequestLimit, ...] = ()
     """Running requests to measure at; by default 1, the workload's load, and one between or beyond."""
-    max_tokens: int = Field(default=48, ge=8)
+    max_tokens: Annotated[int, Field(ge=8, le=MAX_TOKENS), number] = 48
     """Output tokens a request is run for."""
-    seed: int = 0
+    seed: Whole = 0
     """Seed of prompt choice and of sampled requests."""
     repair_known_faults: bool = False
     """Apply this tool's named, release-gated repairs to the engine under trial (CPU builds only)."""
@@ -201,7 +257,7 @@ class Sources(Schema):
 
     server: str | None = None
     """URL of a running vLLM (its /metrics is scraped twice), or a saved dump."""
-    server_window_s: float = Field(default=15.0, gt=0)
+    server_window_s: PositiveSeconds = 15.0
     """Seconds between the two scrapes."""
     gpu: bool = False
     """Probe this machine's GPUs through NVML."""

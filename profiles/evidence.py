@@ -8,50 +8,87 @@ bytes or GiB as the name says.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
-from profiles.schema import SCHEMA_VERSION, Quantity, Schema
+from profiles.schema import (
+    MAX_TOKENS,
+    SCHEMA_VERSION,
+    Amount,
+    Count,
+    Ms,
+    PositiveSeconds,
+    Quantity,
+    Running,
+    Schema,
+    Seconds,
+    Share,
+    Speculated,
+    Watts,
+    number,
+)
 from profiles.workload import Lengths, Task
+
+
+def _not_negative(found: Quantity) -> Quantity:
+    if found.value < 0:
+        raise ValueError(f"value is {found.value:g}: expected 0 or more")
+    return found
+
+
+def _share(found: Quantity) -> Quantity:
+    if not 0 <= found.value <= 1:
+        raise ValueError(f"value is {found.value:g}: expected a share from 0 to 1")
+    return found
+
+
+Seen = Annotated[Quantity, AfterValidator(_not_negative)]
+"""What a probe saw of a load, a rate or a time."""
+SeenShare = Annotated[Quantity, AfterValidator(_share)]
+"""What a probe saw of a part of a whole."""
+Context = Annotated[float, Field(ge=0, le=MAX_TOKENS), number]
+"""Mean tokens of a request or step."""
+Length = Annotated[float, Field(ge=1, le=MAX_TOKENS), number]
+"""Mean tokens of a step, the target's own token included."""
 
 
 # --- GPU ----------------------------------------------------------------------------------------------------------
 class GpuProcess(Schema):
     """Another process on the device; names are never kept."""
 
-    pid: int
-    used_bytes: int | None = None
+    pid: Count
+    used_bytes: Count | None = None
 
 
 class MigInstance(Schema):
     name: str
-    total_bytes: int | None = None
-    used_bytes: int | None = None
-    free_bytes: int | None = None
+    total_bytes: Count | None = None
+    used_bytes: Count | None = None
+    free_bytes: Count | None = None
 
 
 class GpuDevice(Schema):
     """One device as NVML answers; None where NVML says N/A (unified memory) or refuses."""
 
-    index: int
+    index: Count
     name: str
-    total_bytes: int | None = None
-    used_bytes: int | None = None
-    free_bytes: int | None = None
+    total_bytes: Count | None = None
+    used_bytes: Count | None = None
+    free_bytes: Count | None = None
     unified_memory: bool = False
     """The device shares the host's memory; the sizes are then the host's."""
     processes: tuple[GpuProcess, ...] | None = None
     """None where permission was refused."""
     mig_enabled: bool = False
     mig: tuple[MigInstance, ...] = ()
-    utilization: Quantity | None = None
+    utilization: SeenShare | None = None
     """Share of the window with a kernel running, 0..1."""
-    power_draw_w: float | None = None
-    power_cap_w: float | None = None
-    power_default_w: float | None = None
+    power_draw_w: Watts | None = None
+    power_cap_w: Watts | None = None
+    power_default_w: Watts | None = None
     compute_capability: str | None = None
     ecc: bool | None = None
     notes: tuple[str, ...] = ()
@@ -62,7 +99,7 @@ class GpuEvidence(Schema):
     cuda: str | None = None
     nvml: str | None = None
     devices: tuple[GpuDevice, ...] = ()
-    window_s: float = 0.0
+    window_s: Seconds = 0.0
 
 
 # --- Server -------------------------------------------------------------------------------------------------------
@@ -70,14 +107,14 @@ class SpeculationCounters(Schema):
     """Differences over the window. acceptance_length counts only steps that had a draft (see tokens_per_step)."""
 
     enabled: bool
-    drafts: float
+    drafts: Amount
     """Verifications that had a draft; 0, like the other counts, where the engine exports only its own mean length."""
-    draft_tokens: float
-    accepted_tokens: float
-    per_position: tuple[float, ...]
+    draft_tokens: Amount
+    accepted_tokens: Amount
+    per_position: tuple[Amount, ...]
     """Unconditional: accepted at this position / drafts."""
-    acceptance_length: float | None
-    tokens_per_step: float | None = None
+    acceptance_length: Length | None
+    tokens_per_step: Length | None = None
     """generated / (generated - accepted): steps without a draft counted too."""
 
 
@@ -89,21 +126,21 @@ class ServerEvidence(Schema):
     engine: str
     engine_version: str | None = None
     models: tuple[str, ...]
-    engines: int = 1
-    window_s: float
-    running: Quantity | None
-    waiting: Quantity | None
-    kv_cache_usage: Quantity | None
-    request_rate_rps: Quantity | None = None
-    generation_tokens_per_s: Quantity | None = None
-    prompt_tokens_per_s: Quantity | None = None
+    engines: Count = 1
+    window_s: Seconds
+    running: Seen | None
+    waiting: Seen | None
+    kv_cache_usage: SeenShare | None
+    request_rate_rps: Seen | None = None
+    generation_tokens_per_s: Seen | None = None
+    prompt_tokens_per_s: Seen | None = None
     prompt_tokens: Lengths | None = None
     output_tokens: Lengths | None = None
-    requests_in_window: float | None = None
-    ttft_ms: Quantity | None = None
-    tpot_ms: Quantity | None = None
-    preemptions: float | None = None
-    prefix_cache_hit_rate: float | None = None
+    requests_in_window: Amount | None = None
+    ttft_ms: Seen | None = None
+    tpot_ms: Seen | None = None
+    preemptions: Amount | None = None
+    prefix_cache_hit_rate: Share | None = None
     speculation: SpeculationCounters | None = None
     notes: tuple[str, ...] = ()
 
@@ -124,18 +161,18 @@ class ArmStatus(str, Enum):
 class StepSample(Schema):
     """Decode-only engine steps of one shape: `running` requests, each verifying up to 1 + k tokens."""
 
-    k: int
+    k: Speculated
     """Speculative tokens asked for in these steps (0 inside a speculating engine is not the baseline)."""
-    running: int
-    context_tokens: float
+    running: Running
+    context_tokens: Context
     """Mean tokens of KV per request over these steps."""
-    tokens_per_step: float
+    tokens_per_step: Amount
     """Mean tokens the target's forward pass carried, over all requests."""
-    step_ms: tuple[float, ...]
+    step_ms: tuple[Ms, ...]
     """Wall time of each step."""
-    draft_ms: tuple[float, ...] = ()
+    draft_ms: tuple[Ms, ...] = ()
     """Of which the drafter's share, where the engine let us time it."""
-    output_tokens: int
+    output_tokens: Count
     """Tokens these steps gave, all requests together."""
     task: Task | None = None
 
@@ -143,40 +180,40 @@ class StepSample(Schema):
 class PrefillSample(Schema):
     """Engine steps that carried prompt tokens."""
 
-    tokens: int
+    tokens: Count
     """Prompt tokens of the step."""
-    step_ms: float
+    step_ms: Ms
 
 
 class RequestAcceptance(Schema):
     """One request's steps: how many drafts of each length it got and how far each was accepted."""
 
     task: Task
-    prompt_tokens: int
-    output_tokens: int
-    steps: int
+    prompt_tokens: Count
+    output_tokens: Count
+    steps: Count
     """Decode steps, with or without a draft."""
-    drafted: tuple[int, ...]
+    drafted: tuple[Count, ...]
     """drafted[i]: steps that had a draft of at least i + 1 tokens."""
-    accepted: tuple[int, ...]
+    accepted: tuple[Count, ...]
     """accepted[i]: steps in which the token at position i was accepted."""
-    k: int | None = None
+    k: Speculated | None = None
     """Speculative tokens asked for; drafts of a lookup may be shorter, so their lengths do not tell."""
 
 
 class Block(Schema):
     """A timed run of a set of prompts at one load and k, start to end, prefill included."""
 
-    k: int
-    running: int
+    k: Speculated
+    running: Running
     task: Task | None
-    wall_s: float
-    output_tokens: int
-    decode_s: float
+    wall_s: Seconds
+    output_tokens: Count
+    decode_s: Seconds
     """Wall time of the decode-only steps at full load."""
-    decode_tokens: int
+    decode_tokens: Count
     """Output tokens of those steps."""
-    start: int = 0
+    start: Count = 0
     """Which engine start (0, 1, ...) it belongs to: between-run spread needs more than one."""
 
 
@@ -191,13 +228,13 @@ class ArmEvidence(Schema):
     """How k was varied: by setting the engine's lookup between blocks, by restarts, or not at all."""
     runner: Literal["v1", "v2", "cpu"] | None = None
     """Model runner the arm was timed on: a draft's step time is another on the other."""
-    start_s: float | None = None
+    start_s: Seconds | None = None
     """Seconds from process start to ready."""
-    engine_s: float = 0.0
+    engine_s: Seconds = 0.0
     """Seconds the engine process lived, start included."""
-    kv_cache_tokens: int | None = None
+    kv_cache_tokens: Count | None = None
     """KV tokens the engine said it has room for."""
-    model_memory_bytes: int | None = None
+    model_memory_bytes: Count | None = None
     """Weights loaded, drafter included, as the engine said."""
     steps: tuple[StepSample, ...] = ()
     prefill: tuple[PrefillSample, ...] = ()
@@ -208,13 +245,13 @@ class ArmEvidence(Schema):
 class PairedBlock(Schema):
     """One baseline block and one speculating block on the same prompts, run back to back."""
 
-    running: int
-    baseline_s: float
-    speculative_s: float
-    baseline_tokens: int
-    speculative_tokens: int
-    baseline_start: int = 0
-    speculative_start: int = 0
+    running: Running
+    baseline_s: PositiveSeconds
+    speculative_s: PositiveSeconds
+    baseline_tokens: Annotated[Count, Field(ge=1)]
+    speculative_tokens: Count
+    baseline_start: Count = 0
+    speculative_start: Count = 0
     order: Literal["baseline_first", "speculative_first"] = "baseline_first"
 
     @property
@@ -227,19 +264,19 @@ class PairedComparison(Schema):
     """The chosen k against the baseline at the user's load, in alternating blocks."""
 
     candidate: Candidate
-    k: int
-    running: int
+    k: Speculated
+    running: Running
     mode: Literal["both_resident", "alternate_restarts", "two_servers"]
     pairs: tuple[PairedBlock, ...]
     stopped: str
     """Why it ended: interval clear of the worthwhile gain, below it, or budget."""
-    within_run_spread: float | None = None
+    within_run_spread: Amount | None = None
     """Relative standard deviation of block speed-ups inside one start."""
-    between_run_spread: float | None = None
+    between_run_spread: Amount | None = None
     """Relative spread of the same cell over engine starts."""
-    ttft_ms: dict[str, float] = Field(default_factory=dict)
+    ttft_ms: dict[str, Ms] = Field(default_factory=dict)
     """Mean time to first token by arm (`baseline`, `speculative`), where requests came over HTTP."""
-    tpot_ms: dict[str, float] = Field(default_factory=dict)
+    tpot_ms: dict[str, Ms] = Field(default_factory=dict)
 
 
 class Implausibility(Schema):
@@ -259,9 +296,9 @@ class PromptSummary(Schema):
 
     source: str
     """`built-in` or the file's name."""
-    count: int
-    by_task: dict[Task, int] = Field(default_factory=dict)
-    mean_prompt_tokens: float | None = None
+    count: Count
+    by_task: dict[Task, Count] = Field(default_factory=dict)
+    mean_prompt_tokens: Context | None = None
     sha256: str | None = None
 
 
@@ -274,17 +311,17 @@ class TrialEvidence(Schema):
     """Human description: processor or GPU, threads, memory."""
     target: str
     target_config_hash: str | None = None
-    temperature: float = 0.0
-    max_tokens: int
+    temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
+    max_tokens: Count
     prompts: PromptSummary
     arms: tuple[ArmEvidence, ...] = ()
     comparison: PairedComparison | None = None
     implausible: tuple[Implausibility, ...] = ()
     repairs: tuple[str, ...] = ()
     """Named repairs applied to the engine under trial."""
-    engine_s: float = 0.0
+    engine_s: Seconds = 0.0
     """Wall seconds with an engine starting or at work; a resident engine that idles is not counted twice."""
-    budget_s: float | None = None
+    budget_s: Seconds | None = None
     stopped: str = "complete"
 
     @property
@@ -295,10 +332,10 @@ class TrialEvidence(Schema):
 class RequestsEvidence(Schema):
     """What a set of recorded requests says of the workload."""
 
-    requests: int
-    skipped: dict[str, int] = Field(default_factory=dict)
-    duration_s: float | None = None
-    arrival_rate_rps: float | None = None
+    requests: Count
+    skipped: dict[str, Count] = Field(default_factory=dict)
+    duration_s: Seconds | None = None
+    arrival_rate_rps: Amount | None = None
     prompt_tokens: Lengths | None = None
     output_tokens: Lengths | None = None
     concurrency: dict[str, Any] = Field(default_factory=dict)
@@ -320,3 +357,13 @@ class Evidence(Schema):
     requests: RequestsEvidence | None = None
     trial: TrialEvidence | None = None
     models: tuple[ModelShape, ...] = ()
+
+    @model_validator(mode="after")
+    def _section_of_its_kind(self) -> Evidence:
+        """Readers go by section, people by `kind`: where the two differ, one of them would be misled."""
+        found = [name for name in ("gpu", "server", "requests", "trial") if getattr(self, name) is not None]
+        found += ["model"] if self.models and not found else []
+        if found != [self.kind]:
+            raise ValueError(f"kind is {self.kind} and the sections are {', '.join(found) or 'none'}: expected the "
+                             "section of that kind and no other")
+        return self

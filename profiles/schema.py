@@ -7,17 +7,83 @@ sample size and source travel with it.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 SCHEMA_VERSION = 1
 """Version of record.json and evidence.json. Raise it when a reader of the old shape would misread the new one."""
 
 
 class Schema(BaseModel):
-    """Immutable, refuses unknown keys; a field's docstring is its help, JSON-schema text and docs entry."""
+    """Immutable, refuses unknown keys and numbers that are not finite; a field's docstring is its help, JSON-schema
+    text and docs entry."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=(),
+                              allow_inf_nan=False)
+
+
+def shown(value: object) -> str:
+    """A value as an error sentence quotes it: enough to recognise it, never pages of it."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+# Every number that crosses a border is one of these: finite, no boolean, and within what a deployment can have. The
+# upper bounds are far beyond any machine; they are there so that a slip (a unit, a stray exponent) is said at the
+# border instead of overflowing far from it.
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("boolean_number", "Input should be a number, not true or false")
+    return value
+
+
+number = BeforeValidator(_no_boolean)
+"""Booleans are integers to Python, not to a user: put this behind the bounds of every number."""
+
+MAX_TOKENS = 10**8
+MAX_CONCURRENCY = 10**6
+MAX_SECONDS = 10**7
+MAX_GIB = 10**5
+MAX_COUNT = 10**15
+MAX_K = 64
+
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63), number]
+"""Any whole number, such as a seed."""
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT), number]
+"""How many of something, or bytes."""
+Amount = Annotated[float, Field(ge=0, le=MAX_COUNT), number]
+"""A counter or a rate: Prometheus keeps counts as floats."""
+Share = Annotated[float, Field(ge=0, le=1), number]
+"""A part of a whole."""
+TokenLimit = Annotated[int, Field(ge=1, le=MAX_TOKENS), number]
+"""A limit in tokens."""
+MeanTokens = Annotated[float, Field(gt=0, le=MAX_TOKENS), number]
+"""A mean or percentile of lengths."""
+RequestLimit = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), number]
+"""A limit or load in requests."""
+Running = Annotated[int, Field(ge=0, le=MAX_CONCURRENCY), number]
+"""Requests in a step."""
+Load = Annotated[float, Field(gt=0, le=MAX_CONCURRENCY), number]
+"""A mean load: requests running at once, or requests per second."""
+Gpus = Annotated[int, Field(ge=1, le=10_000), number]
+"""Accelerators."""
+Speculated = Annotated[int, Field(ge=0, le=MAX_K), number]
+"""k; 0 is a step without a draft."""
+Gib = Annotated[float, Field(gt=0, le=MAX_GIB), number]
+"""Memory of one device."""
+Watts = Annotated[float, Field(ge=0, le=10**5), number]
+"""Power of one device."""
+PositiveSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS), number]
+"""A duration that is divided by or waited for."""
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS), number]
+"""A duration that was seen."""
+PositiveMs = Annotated[float, Field(gt=0, le=MAX_SECONDS * 1000), number]
+"""A limit in milliseconds."""
+Ms = Annotated[float, Field(ge=0, le=MAX_SECONDS * 1000), number]
+"""Milliseconds that were seen."""
 
 
 class Source(str, Enum):
@@ -33,13 +99,16 @@ class Source(str, Enum):
     """Stated by nobody: a default, wide on purpose."""
 
 
+Quantified = Annotated[float, Field(ge=-(10**18), le=10**18), number]
+
+
 class Quantity(Schema):
     """One number with its interval (80 % unless the note says otherwise), sample size and source."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
+    value: Quantified
+    low: Quantified | None = None
+    high: Quantified | None = None
+    n: Count | None = None
     """How many independent observations stand behind it (requests, blocks, restarts: the note says which)."""
     source: Source
     note: str = ""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import pairwise
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from profiles.schema import Schema
+from profiles.schema import Load, MeanTokens, Schema, Share, number, shown
+
+_MAX_SHARE = 10**9
+"""Shares are relative; anything larger is a slip, and its sum may overflow."""
 
 
 class Task(str, Enum):
@@ -42,48 +47,57 @@ def parse_task(text: str) -> Task:
         return Task(key)
     except ValueError:
         raise ValueError(
-            f"unknown task {text!r}: expected one of {', '.join(t.value for t in Task)}, json, sql"
+            f"unknown task {shown(text)}: expected one of {', '.join(t.value for t in Task)}, json, sql"
         ) from None
 
 
 class Lengths(Schema):
     """Token counts of a prompt or an output: a mean, and percentiles where known."""
 
-    mean: float = Field(gt=0)
+    mean: MeanTokens
     """Mean number of tokens."""
-    p50: float | None = Field(default=None, gt=0)
+    p50: MeanTokens | None = None
     """Median number of tokens."""
-    p90: float | None = Field(default=None, gt=0)
+    p90: MeanTokens | None = None
     """90th percentile."""
-    p95: float | None = Field(default=None, gt=0)
+    p95: MeanTokens | None = None
     """95th percentile."""
-    p99: float | None = Field(default=None, gt=0)
+    p99: MeanTokens | None = None
     """99th percentile."""
-    max: float | None = Field(default=None, gt=0)
+    max: MeanTokens | None = None
     """Longest seen."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Lengths:
+        known = [(name, value) for name in ("p50", "p90", "p95", "p99", "max")
+                 if (value := getattr(self, name)) is not None]
+        for (lower, low), (upper, high) in pairwise(known):
+            if low > high:
+                raise ValueError(f"{lower} is {low:g} and {upper} is {high:g}: expected percentiles in rising order")
+        return self
 
 
 class Sampling(Schema):
     """How tokens are drawn. Hot sampling lowers acceptance; min_p and logit_bias are refused with speculation."""
 
-    temperature: float = Field(default=0.0, ge=0, le=5)
+    temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
     """Sampling temperature; 0 is greedy."""
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_p: Annotated[float, Field(gt=0, le=1), number] = 1.0
     """Nucleus sampling mass."""
-    top_k: int = Field(default=-1, ge=-1)
+    top_k: Annotated[int, Field(ge=-1, le=10**7), number] = -1
     """Top-k cut; -1 is off."""
-    min_p: float = Field(default=0.0, ge=0, le=1)
+    min_p: Share = 0.0
     """vLLM refuses requests with min_p above 1e-5 when speculation is on."""
 
 
 class Workload(Schema):
     """The traffic this deployment serves. Give `concurrency` (requests running at once) or `arrival_rate_rps`."""
 
-    concurrency: float | None = Field(default=None, gt=0)
+    concurrency: Load | None = None
     """Requests running at once at the usual load."""
-    concurrency_p95: float | None = Field(default=None, gt=0)
+    concurrency_p95: Load | None = None
     """Requests running at once in the busy hour."""
-    arrival_rate_rps: float | None = Field(default=None, gt=0)
+    arrival_rate_rps: Load | None = None
     """Requests per second, when concurrency is not known; turned into concurrency by Little's law."""
     prompt_tokens: Lengths | None = None
     """Prompt length in tokens: a number (the mean) or a mapping of mean and percentiles."""
@@ -93,9 +107,9 @@ class Workload(Schema):
     """Share of each task family; a single name or a list (equal shares) is accepted."""
     sampling: Sampling = Sampling()
     """Sampling parameters most requests use."""
-    structured_output_share: float = Field(default=0.0, ge=0, le=1)
+    structured_output_share: Share = 0.0
     """Share of requests with a JSON schema, a grammar or tool calls."""
-    prefix_cache_hit_rate: float = Field(default=0.0, ge=0, le=1)
+    prefix_cache_hit_rate: Share = 0.0
     """Share of prompt tokens found in the prefix cache (they cost no prefill)."""
 
     @field_validator("prompt_tokens", "output_tokens", mode="before")
@@ -108,15 +122,18 @@ class Workload(Schema):
     def _normalise_tasks(cls, value: object) -> object:
         if isinstance(value, (str, Task)):
             value = [value]
-        if isinstance(value, list):
+        if isinstance(value, (list, tuple)):
+            if not all(isinstance(name, str) for name in value):
+                raise ValueError("an item of the list is no name: expected names, or a mapping of name to share")
             value = dict.fromkeys(value, 1.0)
         if not isinstance(value, dict) or not value:
             raise ValueError("expected a task name, a list of names, or a mapping of name to share")
         shares: dict[Task, float] = {}
         for name, share in value.items():
             task = name if isinstance(name, Task) else parse_task(str(name))
-            if not isinstance(share, (int, float)) or isinstance(share, bool) or share < 0:
-                raise ValueError(f"share of task {task.value!r} is {share!r}: expected a number of 0 or more")
+            if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= _MAX_SHARE:
+                raise ValueError(f"share of task {task.value!r} is {shown(share)}: expected a number from 0 to "
+                                 f"{_MAX_SHARE:,}")
             shares[task] = shares.get(task, 0.0) + float(share)
         total = sum(shares.values())
         if total <= 0:

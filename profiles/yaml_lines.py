@@ -16,13 +16,14 @@ from typing import Any
 import yaml
 
 from profiles.errors import InputError
+from profiles.schema import shown
 
 KeyPath = tuple[str | int, ...]
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Largest file read: a deployment or serve config is a few kilobytes; anything larger is the wrong file."""
-MAX_VALUES = 200_000
-"""Most values after aliases are expanded."""
+MAX_VALUES = 10_000
+"""Most values, as written and again after aliases are expanded: composing takes time with every one."""
 MAX_DEPTH = 60
 """Deepest nesting."""
 
@@ -82,8 +83,11 @@ def read_yaml(path: Path) -> LinedYaml:
 
 def parse_yaml(text: str, name: str) -> LinedYaml:
     """The value of YAML `text` with lines; `name` stands for the file in messages. InputError as `read_yaml`."""
+    if len(text) > MAX_BYTES:
+        raise InputError(f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected YAML of a few kilobytes; name the "
+                         "right file")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _compose(text, name)
         if node is None:
             return LinedYaml(None, name)
         walk = _Walk(name)
@@ -101,6 +105,36 @@ def parse_yaml(text: str, name: str) -> LinedYaml:
     except RecursionError:
         raise InputError(f"{name}: nested too deeply: expected at most {MAX_DEPTH} levels; flatten it") from None
     return LinedYaml(value, name, walk.lines)
+
+
+def _compose(text: str, name: str) -> yaml.Node | None:
+    """The document's root node, given up at the first value too many: before the rest of it is even looked at."""
+    loader = _BoundedLoader(text, name)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self._file, self._nodes, self._depth = name, 0, 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._nodes += 1
+        self._depth += 1
+        try:
+            where = f"{self._file}:{self.line + 1}"
+            if self._depth > MAX_DEPTH + 2:
+                raise InputError(f"{where}: nested too deeply: expected at most {MAX_DEPTH} levels; flatten it")
+            # A mapping's keys are nodes too.
+            if self._nodes > 2 * MAX_VALUES:
+                raise InputError(f"{where}: more than {MAX_VALUES} values: expected a file of a few kilobytes; name "
+                                 "the right file")
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
 
 class _Walk:
@@ -142,16 +176,16 @@ class _Walk:
 
     def _plain(self, node: yaml.Node, expected: str) -> None:
         if node.tag != expected:
-            raise self._refuse(node, f"tag {node.tag!r} is not read: expected plain YAML; remove the tag")
+            raise self._refuse(node, f"tag {shown(node.tag)} is not read: expected plain YAML; remove the tag")
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         if node.tag not in yaml.SafeLoader.yaml_constructors:
-            raise self._refuse(node, f"tag {node.tag!r} is not read: expected plain YAML; remove the tag")
+            raise self._refuse(node, f"tag {shown(node.tag)} is not read: expected plain YAML; remove the tag")
         try:
             return self._scalars.construct_object(node)
         except (ValueError, TypeError, KeyError) as error:
             raise self._refuse(
-                node, f"{node.value!r} is not a value ({error}); put it in quotes if it is text"
+                node, f"{shown(node.value)} is not a value ({str(error)[:80]}); put it in quotes if it is text"
             ) from None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[Hashable, Any]:
@@ -172,7 +206,7 @@ class _Walk:
             if key in own:
                 raise self._refuse(
                     key_node,
-                    f"key {key!r} stands twice in the same mapping (first on line "
+                    f"key {shown(key)} stands twice in the same mapping (first on line "
                     f"{self.lines[(*path, key)]}); keep one",
                 )
             # The key's line, not its value's: a nested value starts on the line below, where nobody looks.

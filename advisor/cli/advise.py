@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli.advise_flags import Duration, flags_of
-from advisor.cli.output import format_option, make_folder, quiet_option, say, write_together
+from advisor.cli.output import format_option, quiet_option, result_folder, say, write_together
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
 if TYPE_CHECKING:
@@ -92,23 +92,22 @@ def advise(
     base = path.absolute().parent if path is not None else Path.cwd()
     stated = _split_over(stated, flags)
     folder = Path(out)
-    make_folder(folder)
 
     def warn(message: str) -> None:
         say(f"specadvise: {message}")
 
-    token = os.environ.get(TOKEN_VARIABLE)
-    situation = gather(stated, base, offline=offline, token=token, warn=warn, ks=ks)
-    engine_failed = False
-    if stated.trial.enabled:
-        from advisor.cli.trial_stage import run_stage
+    with result_folder(folder):
+        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn, ks=ks)
+        engine_failed = False
+        if stated.trial.enabled:
+            from advisor.cli.trial_stage import run_stage
 
-        found, measured = run_stage(situation, base, folder, resume=resume, quiet=quiet, warn=warn)
-        engine_failed = not measured
-        if found is not None:
-            situation = with_evidence(situation, [found])
-    record = _decide(situation)
-    _write(record, folder)
+            found, measured = run_stage(situation, base, folder, resume=resume, quiet=quiet, warn=warn)
+            engine_failed = not measured
+            if found is not None:
+                situation = with_evidence(situation, [found])
+        record = _decide(situation)
+        _write(record, folder)
     print_record(record, output_format)
     say(f"Wrote {folder / 'vllm.yaml'}, record.json and report.html", quiet)
     if record.decision.enable is None:

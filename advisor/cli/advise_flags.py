@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiles.errors import InputError
+from profiles.schema import shown
 from profiles.yaml_lines import KeyPath
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def seconds_of(text: str) -> float:
     parts = match.groups() if match else ()
     seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
     if seconds <= 0:
-        raise InputError(f"{text!r} is not a duration: expected one like 90s, 10m or 1h")
+        raise InputError(f"{shown(text)} is not a duration: expected one like 90s, 10m or 1h")
     return seconds
 
 
@@ -167,7 +168,8 @@ def _ks(text: str) -> Any:
     """`3`, `1-5` or `1,3,5` as a deployment states it."""
     if "," in text:
         parts = [part.strip() for part in text.split(",") if part.strip()]
-        if not all(part.isdigit() for part in parts):
-            raise InputError(f"--k is {text!r}: expected a number, a list like 1,3,5 or a range like 1-5")
+        # Three digits are out of bounds already, which the deployment says better than an overflow.
+        if not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+            raise InputError(f"--k is {shown(text)}: expected a number, a list like 1,3,5 or a range like 1-5")
         return [int(part) for part in parts]
     return text

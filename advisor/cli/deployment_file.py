@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from profiles.deployment import Candidate, Deployment, ModelRef
 from profiles.errors import InputError
+from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ _KINDS = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
+    "boolean_number": "a number, not true or false",
+    "int_parsing_size": "a whole number of fewer digits",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
@@ -176,7 +179,7 @@ _KINDS = {
 def _expected(kind: str, message: str, context: Mapping[str, Any], place: KeyPath) -> str:
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        return f"{words} {context[key]:g}"
+        return f"{words} {context[key]:,.10g}"
     if kind in ("enum", "literal_error"):
         return f"one of {context['expected'].replace(chr(39), '')}"
     if kind in ("model_type", "model_attributes_type"):
@@ -242,8 +245,7 @@ def _shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return shown(value)
 
 
 # --- what a valid file may still get wrong -------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def gather(
         warn(note)
     notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
     situation = Situation(
-        deployment=deployment,
+        deployment=without_credentials(deployment),
         target=target,
         drafts=drafts,
         candidates=candidates,
@@ -96,6 +96,20 @@ def gather(
     for warning in (*engine_warnings(deployment, target), *foreign_evidence(target.id, situation.evidence)):
         warn(warning)
     return situation
+
+
+def without_credentials(deployment: Deployment) -> Deployment:
+    """The deployment as it is stored: the server's address without user, password, query and fragment.
+
+    Everything behind a `Situation` (record, reports, config, checkpoint) sees this one only; the real address is for
+    the request alone.
+    """
+    if deployment.sources.server is None:
+        return deployment
+    from probes.server.scraping import public_source
+
+    server = public_source(deployment.sources.server)
+    return deployment.model_copy(update={"sources": deployment.sources.model_copy(update={"server": server})})
 
 
 def with_evidence(situation: Situation, more: Sequence[Evidence]) -> Situation:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,31 +44,27 @@ def print_json(document: Any) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write beside, then rename: a reader sees the old file or the new one, never half of it.
 
-    InputError names the path and the system's reason (permissions, disk full).
+    InputError names the path and the system's reason (permissions, disk full), or that something else than a file is
+    in the way.
     """
-    temporary: str | None = None
+    write_together({path: text})
+
+
+@contextmanager
+def result_folder(folder: Path) -> Iterator[None]:
+    """The folder for results, made if need be and shown to be writable: better to learn it before a long run than
+    after it. A run that fails takes away the folders made for it that are still empty."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place, "
-                         "then run again") from error
-    finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+        make_folder(folder)
+        yield
+    except BaseException:
+        _remove_empty(made)
+        raise
 
 
 def make_folder(folder: Path) -> None:
-    """The folder, made if need be and shown to be writable: better to learn it before a long run than after it."""
+    """The folder, made if need be and shown to be writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -78,34 +77,125 @@ def make_folder(folder: Path) -> None:
 def write_together(files: Mapping[Path, str]) -> None:
     """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back.
 
-    InputError names the file and the system's reason.
+    One run at a time writes into a folder. InputError names the file and the system's reason, or what is in the way.
     """
-    staged: list[tuple[Path, Path]] = []
-    kept: list[tuple[Path, Path]] = []
-    placed: list[Path] = []
+    made: list[Path] = []
+    placing: list[_Placing] = []
     path = next(iter(files))
     try:
-        for path, text in files.items():
-            beside = path.with_name(f".{path.name}.new-{os.getpid()}")
-            staged.append((beside, path))
-            write_whole(beside, text)
-        for beside, path in staged:
-            if path.exists():
-                before = path.with_name(f".{path.name}.old-{os.getpid()}")
-                os.replace(path, before)
-                kept.append((before, path))
-            os.replace(beside, path)
-            placed.append(path)
-    except BaseException as error:
-        for done in placed:
-            done.unlink(missing_ok=True)
-        for before, was in kept:
-            os.replace(before, was)
-        kept.clear()
-        if isinstance(error, OSError):
-            raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place with "
-                             "--out, then run again") from error
+        for path in files:
+            made += [one for one in (path.parent, *path.parent.parents) if not one.exists() and one not in made]
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as locks:
+            for folder in sorted({path.parent.resolve() for path in files}):
+                locks.enter_context(_only_writer(folder))
+            try:
+                for path, text in files.items():
+                    _refuse_what_is_no_file(path)
+                    placing.append(_Placing(path))
+                    placing[-1].stage(text)
+                for one in placing:
+                    path = one.path
+                    one.keep_old()
+                    os.replace(one.staged, path)
+            except BaseException:
+                for one in reversed(placing):
+                    one.undo()
+                raise
+            finally:
+                for one in placing:
+                    one.clean()
+    except OSError as error:
+        _remove_empty(made)
+        raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place, "
+                         "then run again") from error
+    except BaseException:
+        _remove_empty(made)
         raise
+
+
+class _Placing:
+    """One file on its way to its place. Only names made here are ever renamed or removed, so that whatever the user
+    has put there stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._folder: str | None = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:80]}.")
+        self.staged = os.path.join(self._folder, "new")
+        self._old = os.path.join(self._folder, "old")
+
+    def stage(self, text: str) -> None:
+        with open(self.staged, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def keep_old(self) -> None:
+        """A second name for the file that is there: its place is never empty in between."""
+        if not self.path.is_symlink() and not self.path.exists():
+            return
+        try:
+            os.link(self.path, self._old, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            # File systems without links.
+            shutil.copy2(self.path, self._old, follow_symlinks=False)
+
+    def undo(self) -> None:
+        if os.path.lexists(self.staged) or self._folder is None:
+            return
+        with suppress(OSError):
+            if os.path.lexists(self._old):
+                os.replace(self._old, self.path)
+            else:
+                self.path.unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _refuse_what_is_no_file(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: a folder of that name is there; move it away or choose another place, "
+                         "then run again")
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}: what is there is not a regular file; choose another place, then run "
+                         "again")
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Holds the folder itself locked, so that no lock file is left behind; does nothing where there are no locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        for tries_left in range(_LOCK_TRIES, -1, -1):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not tries_left:
+                    raise InputError(f"another run is writing into {folder}: wait for its end or choose another folder "
+                                     "with --out, then run again") from None
+                time.sleep(_LOCK_PAUSE_S)
+            except OSError:
+                # Some network file systems know no locks.
+                break
+        yield
     finally:
-        for leftover, _ in (*staged, *kept):
-            leftover.unlink(missing_ok=True)
+        os.close(handle)
+
+
+_LOCK_PAUSE_S = 0.05
+_LOCK_TRIES = 200
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Innermost first; one that holds something is kept."""
+    for folder in sorted(folders, key=lambda one: -len(one.parts)):
+        with suppress(OSError):
+            folder.rmdir()

@@ -8,10 +8,11 @@ import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
+from profiles.addresses import without_secrets
+
 if TYPE_CHECKING:
     from profiles.evidence import Evidence
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 _SECRET = re.compile(r"(?i)(token|key|secret|password|authorization|bearer)")
 
 
@@ -31,7 +32,8 @@ def command_line(arguments: list[str] | None = None) -> str:
         elif flag.startswith("-") and _SECRET.search(flag) and equals:
             kept.append(f"{flag}=***")
         else:
-            kept.append(_CREDENTIALS.sub("***@", argument).split("?")[0] if "://" in argument else argument)
+            value = argument[len(flag) + 1:] if flag.startswith("-") and equals else argument
+            kept.append(argument[: len(argument) - len(value)] + without_secrets(value, "***@"))
         hide_next = not hide_next and flag.startswith("--") and bool(_SECRET.search(flag)) and not equals
     return shlex.join(["specadvise", *kept])
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from advisor.record import Record
 from profiles.errors import InputError
-from profiles.schema import SCHEMA_VERSION
+from profiles.schema import MAX_K, SCHEMA_VERSION, shown
 
 
 def _no_constant(name: str) -> Any:
@@ -44,7 +44,7 @@ def parse_record(text: str | bytes, where: str) -> Record:
     version = document["schema_version"]
     if not isinstance(version, int) or isinstance(version, bool):
         raise InputError(
-            f"{where}: schema_version is {version!r}, expected the number {SCHEMA_VERSION}; run "
+            f"{where}: schema_version is {shown(version)}, expected the number {SCHEMA_VERSION}; run "
             "`specadvise advise` again to write a new record"
         )
     if version > SCHEMA_VERSION:
@@ -58,7 +58,7 @@ def parse_record(text: str | bytes, where: str) -> Record:
             f"{SCHEMA_VERSION}): run `specadvise advise` again to write a new record"
         )
     try:
-        return Record.model_validate(document)
+        record = Record.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the document"
@@ -67,3 +67,40 @@ def parse_record(text: str | bytes, where: str) -> Record:
             f"{where}: {place}: {first['msg'][:200]}{more}; the record was changed or cut, run "
             "`specadvise advise` again to write a new one"
         ) from error
+    problem = _contradiction(record)
+    if problem is not None:
+        raise InputError(
+            f"{where}: {problem}; the record was changed, run `specadvise advise` again to write a new one"
+        )
+    return record
+
+
+def _contradiction(record: Record) -> str | None:
+    """What cannot be true together in this record; None for one that `advise` may have written."""
+    decision = record.decision
+    if decision.enable is True and (decision.method in (None, "none") or decision.k is None):
+        return "decision.enable is true, but no method or no k is chosen"
+    if decision.enable is False and (decision.method not in (None, "none") or decision.k is not None):
+        return "decision.enable is false, but a method or k is chosen"
+    if decision.k is not None and not 1 <= decision.k <= MAX_K:
+        return f"decision.k is {shown(decision.k)}: expected a number between 1 and {MAX_K}"
+    if decision.running < 1:
+        return f"decision.running is {shown(decision.running)}: expected a load of at least 1"
+    low, high = decision.speedup_low, decision.speedup_high
+    if low is not None and high is not None and low > high:
+        return f"decision.speedup_low is {low:g} and speedup_high is {high:g}: the interval is upside down"
+    if decision.probability_of_gain is not None and not 0 <= decision.probability_of_gain <= 1:
+        return f"decision.probability_of_gain is {decision.probability_of_gain:g}: expected a share from 0 to 1"
+    last = 0
+    for start, end, k in decision.schedule or ():
+        if not last < start <= end or not 0 <= k <= MAX_K:
+            return (f"decision.schedule has the band [{shown(start)}, {shown(end)}, {shown(k)}]: expected rising loads "
+                    f"from 1 and k between 0 and {MAX_K}")
+        last = end
+    for number, cell in enumerate(record.candidates):
+        if not 0 <= cell.k <= MAX_K:
+            return f"candidates.{number}.k is {shown(cell.k)}: expected a number between 0 and {MAX_K}"
+        if not 0 <= cell.probability_of_gain <= 1:
+            return (f"candidates.{number}.probability_of_gain is {cell.probability_of_gain:g}: expected a share from 0 "
+                    "to 1")
+    return None

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from probes.server.differences import server_evidence
 from probes.server.reading import Scrape
-from probes.server.scraping import Fetcher, looks_like_address, read_dump, server_address
+from probes.server.scraping import (
+    Fetcher,
+    looks_like_address,
+    public_source,
+    read_dump,
+    server_address,
+)
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ServerEvidence
 
@@ -30,6 +36,20 @@ def probe_server(source: str, second: str | None = None, window_s: float | None 
     token; neither it, nor headers, nor credentials in the URL are stored. timeout_s bounds each page.
     Raises ProbeError where a server does not answer as one, InputError for unreadable files, URLs and models.
     """
+    from pydantic import ValidationError
+
+    try:
+        return _probe(source, second, window_s, token, timeout_s, headers, model, sleep)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        failure = ProbeError if looks_like_address(source) else InputError
+        place = ".".join(map(str, first["loc"])) or "the page"
+        raise failure(f"{public_source(source)} holds a number that no engine can have: {place}: {first['msg']}; "
+                      "check what answers there") from None
+
+
+def _probe(source: str, second: str | None, window_s: float | None, token: str | None, timeout_s: float,
+           headers: Mapping[str, str] | None, model: str | None, sleep: Callable[[float], None]) -> ServerEvidence:
     if looks_like_address(source):
         if second is not None:
             raise InputError("a second dump goes with a first dump: give two files, or one URL alone")
@@ -39,7 +59,8 @@ def probe_server(source: str, second: str | None = None, window_s: float | None 
         return _probe_live(source, window_s, Fetcher(token, headers or {}, timeout_s), model, sleep)
     paths = [Path(source)] + ([Path(second)] if second is not None else [])
     if second is not None and looks_like_address(second):
-        raise InputError(f"the second source is a URL and the first, {source}, is a file: give two files, or one URL")
+        raise InputError(f"the second source is a URL and the first, {public_source(source)}, is a file: give two "
+                         "files, or one URL")
     return _read_dumps(paths, window_s if second is not None else None, model)
 
 

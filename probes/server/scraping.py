@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probes.server.reading import Scrape, read_metrics
+from profiles.addresses import without_secrets
 from profiles.errors import InputError, ProbeError
 
 if TYPE_CHECKING:
@@ -30,11 +32,28 @@ class ServerAddress:
 
 
 def looks_like_address(source: str) -> bool:
-    """http(s) URLs, and host:port where no such file exists."""
-    if source.lower().startswith(("http://", "https://")):
+    """URLs, and host:port or user:password@host where no such file exists."""
+    if "://" in source:
+        # ftp:// and the like too: as addresses they are refused without being shown.
         return True
     host, colon, rest = source.partition(":")
-    return bool(colon and host and rest.split("/")[0].isdigit() and not Path(source).exists())
+    if not colon or not host or _exists(source):
+        return False
+    # user:password@host is no file that is missing: its name would be shown.
+    return "@" in rest or re.split(r"[/?#]", rest, maxsplit=1)[0].isdigit()
+
+
+def _exists(source: str) -> bool:
+    try:
+        return Path(source).exists()
+    except (OSError, ValueError):
+        # Too long for a file's name, or with a null byte in it.
+        return False
+
+
+def public_source(source: str) -> str:
+    """A server's address or a dump's name as it may be stored: an address loses what may be a secret."""
+    return source if _exists(source) else without_secrets(source)
 
 
 def server_address(source: str) -> ServerAddress:
@@ -148,9 +167,10 @@ def read_dump(path: Path) -> Scrape:
     """A saved page. InputError, with the path and the system's reason, when it cannot be read or is something else."""
     try:
         body = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}; give a saved metrics page, or the server's "
-                         "URL (http://HOST:PORT)") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "no such name is possible"
+        raise InputError(f"cannot read {public_source(str(path))}: {reason}; give a saved metrics page, or the "
+                         "server's URL (http://HOST:PORT)") from None
     return read_metrics(_decode(body, str(path), InputError), str(path), failure=InputError)
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.prediction import Pricing, paired_ratio, price
+from advisor.intervals import paired_ratio
+from advisor.prediction import Pricing, price
 from profiles.deployment import NO_SPECULATION
 from profiles.evidence import ArmStatus, PairedBlock, PairedComparison
 from profiles.schema import Quantity, Source

@@ -82,6 +82,48 @@ MISTAKES = [
         "d.yaml:3: candidates[0].k: k must hold numbers between 1 and 64",
     ),
     ("target: m\nworkload:\n  prompt_tokens: .nan\n", "d.yaml:3: workload.prompt_tokens.mean is nan"),
+    ("target: m\nworkload:\n  concurrency: .inf\n", "d.yaml:3: workload.concurrency is inf: expected a finite number"),
+    (
+        "target: m\nworkload:\n  concurrency: 1e+9\n",
+        "d.yaml:3: workload.concurrency is '1e+9': expected a number of at most 1,000,000",
+    ),
+    (
+        "target: m\nworkload:\n  prompt_tokens: 1.0e+308\n",
+        "d.yaml:3: workload.prompt_tokens.mean is 1e+308: expected a number of at most 100,000,000",
+    ),
+    (
+        "target: m\nworkload:\n  concurrency: true\n",
+        "d.yaml:3: workload.concurrency is True: expected a number, not true or false",
+    ),
+    (
+        "target: m\nworkload:\n  prompt_tokens: {mean: 10, p50: 9, p90: 4}\n",
+        "d.yaml:3: workload.prompt_tokens: p50 is 9 and p90 is 4: expected percentiles in rising order",
+    ),
+    ("target: m\nworkload:\n  tasks: [{}]\n", "d.yaml:3: workload.tasks: an item of the list is no name"),
+    ("target: m\nworkload:\n  tasks: {code: .inf}\n", "d.yaml:3: workload.tasks: share of task 'code' is inf"),
+    ("target: m\nhardware:\n  memory_gib: .inf\n", "d.yaml:3: hardware.memory_gib is inf: expected a finite number"),
+    ("target: m\ntrial:\n  budget_s: 1.0e+30\n", "d.yaml:3: trial.budget_s is 1e+30: expected a number of at most"),
+    ("target: m\ntrial:\n  loads: [1, -2]\n", "d.yaml:3: trial.loads[1] is -2: expected a number of at least 1"),
+    (
+        "target: m\nengine:\n  extra_args: {seed: .nan}\n",
+        "d.yaml:3: engine.extra_args: 'seed' holds a number that is not finite",
+    ),
+    (
+        "target: m\ncandidates:\n - {method: ngram, k: '1-1000000000'}\n",
+        "d.yaml:3: candidates[0].k: k is '1-1000000000': k must hold numbers between 1 and 64",
+    ),
+    (
+        "target: m\ncandidates:\n - {method: ngram, k: '1-'}\n",
+        "d.yaml:3: candidates[0].k: k is '1-': the range has no end: expected one like 1-5",
+    ),
+    (
+        "target: m\ncandidates:\n - {method: ngram, k: '5-1'}\n",
+        "d.yaml:3: candidates[0].k: k is '5-1': the range runs backwards: write it as 1-5",
+    ),
+    (
+        "target: m\ncandidates:\n - {method: ngram, settings: {prompt_lookup_max: .inf}}\n",
+        "d.yaml:3: candidates[0].settings.prompt_lookup_max",
+    ),
     ("- a\n", "d.yaml:1: the document is a list: expected a mapping"),
     ("", "d.yaml is empty: expected at least `target: <model>`"),
     ("target: m\nengine: v1\n", "d.yaml:2: engine is 'v1': expected a mapping of vllm_version, tensor_parallel_size"),

@@ -17,7 +17,7 @@ from advisor.cli.trial_stage import run_stage
 from profiles.catalog.releases import newest, release
 from profiles.deployment import Deployment
 from profiles.errors import InputError, ProbeError
-from profiles.evidence import Evidence, GpuDevice, GpuEvidence
+from profiles.evidence import Evidence, GpuDevice, GpuEvidence, ServerEvidence
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -147,8 +147,6 @@ def test_a_stated_draft_that_cannot_be_found_stops(tmp_path: Path) -> None:
 
 
 def test_the_token_goes_to_the_server_and_into_no_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from profiles.evidence import ServerEvidence
-
     given: dict[str, Any] = {}
 
     def probe(source: str, **options: Any) -> ServerEvidence:
@@ -163,6 +161,23 @@ def test_the_token_goes_to_the_server_and_into_no_evidence(tmp_path: Path, monke
     assert given["token"] == "hush"
     assert [e.kind for e in situation.evidence] == ["server"]
     assert "hush" not in Evidence.model_dump_json(situation.evidence[0])
+
+
+def test_the_servers_password_is_used_and_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def probe(source: str, **_: Any) -> ServerEvidence:
+        asked.append(source)
+        raise ProbeError("down")
+
+    monkeypatch.setattr("probes.server.probe_server", probe)
+    url = "http://user:hush@127.0.0.1:9/metrics?key=hush#hush"
+    stated = deployment(hardware={"gpu": "H100"}, candidates=["ngram"], workload={"concurrency": 1},
+                        sources={"server": url})
+    situation = gather(stated, tmp_path, offline=True, token=None, warn=lambda _: None)
+    assert asked == [url]
+    assert situation.deployment.sources.server == "http://127.0.0.1:9/metrics"
+    assert "hush" not in repr(situation)
 
 
 def test_a_trial_without_an_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from advisor.cli import output
-from advisor.cli.output import make_folder, write_together
+from advisor.cli.output import make_folder, result_folder, write_together
 from advisor.cli.provenance import command_line
 from profiles.errors import InputError
 
@@ -51,6 +52,88 @@ def test_a_disk_that_fills_up_while_writing_leaves_the_old_files(
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "old"}
 
 
+def test_a_full_disk_names_the_file_that_was_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output.os, "fsync", full)
+    with pytest.raises(InputError) as error:
+        write_together({tmp_path / "a": "1"})
+    assert str(error.value).startswith(f"cannot write {tmp_path / 'a'}: No space left on device")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_refused_and_left_as_it_is(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a").write_text("old")
+    if kind == "folder":
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / "mine").write_text("kept")
+    else:
+        os.mkfifo(tmp_path / "b")
+    with pytest.raises(InputError, match=f"cannot write {tmp_path / 'b'}"):
+        write_together({tmp_path / "a": "new", tmp_path / "b": "2"})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+    assert (tmp_path / "a").read_text() == "old"
+    assert (tmp_path / "b" / "mine").exists() == (kind == "folder")
+
+
+def test_an_interrupt_while_placing_puts_the_old_files_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("old")
+    real = os.replace
+
+    def interrupted(source: object, target: object) -> None:
+        if Path(str(target)).name == "b":
+            raise KeyboardInterrupt
+        real(str(source), str(target))
+
+    monkeypatch.setattr(output.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_together({tmp_path / "a": "new", tmp_path / "b": "new"})
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "old", "b": "old"}
+
+
+def test_writers_into_one_folder_take_turns(tmp_path: Path) -> None:
+    def write(text: str) -> None:
+        write_together({tmp_path / name: text for name in "abc"})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, [str(i) for i in range(24)]))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c"]
+    assert len({p.read_text() for p in tmp_path.iterdir()}) == 1
+
+
+def test_a_folder_held_by_another_writer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    monkeypatch.setattr(output, "_LOCK_TRIES", 1)
+    held = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another run is writing into"):
+            write_together({tmp_path / "a": "1"})
+    finally:
+        os.close(held)
+    assert list(tmp_path.iterdir()) == []
+
+
+def fail_in(folder: Path, *names: str) -> None:
+    with result_folder(folder):
+        for name in names:
+            (folder / name).write_text("{}")
+        raise InputError("failed")
+
+
+def test_a_failed_run_takes_away_the_empty_folders_it_made(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="failed"):
+        fail_in(tmp_path / "there" / "new" / "deep")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+    with pytest.raises(InputError, match="failed"):
+        fail_in(tmp_path / "new", "trial-checkpoint.json")
+    assert (tmp_path / "new" / "trial-checkpoint.json").exists()
+
+
 def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="--out"):
@@ -61,6 +144,12 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 def test_the_command_of_evidence_carries_no_secret() -> None:
     line = command_line(
-        ["advise", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token", "hush", "--api-key=hush"]
+        [
+            "advise", "--server=u:pw@host:8000", "--server", "http://user:pw@host:8000/metrics?key=abc", "--token",
+            "hush", "--api-key=hush",
+        ]
     )
-    assert line == "specadvise advise --server 'http://***@host:8000/metrics' --token '***' '--api-key=***'"
+    assert line == (
+        "specadvise advise '--server=***@host:8000' --server 'http://***@host:8000/metrics' --token '***' "
+        "'--api-key=***'"
+    )

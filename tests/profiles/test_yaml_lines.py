@@ -102,6 +102,17 @@ def test_deep_nesting_is_refused_in_one_sentence() -> None:
             parse_yaml("[" * depth + "]" * depth, "deep.yaml")
 
 
+def test_too_many_values_are_refused_before_they_are_composed() -> None:
+    with pytest.raises(InputError, match="more than 10000 values"):
+        parse_yaml("".join(f"k{i}: 1\n" for i in range(30_000)), "large.yaml")
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(InputError) as error:
+        parse_yaml(f"a: {'9' * 5000}\n", "d.yaml")
+    assert len(str(error.value)) < 300
+
+
 def test_impossible_date_is_refused_with_its_line() -> None:
     with pytest.raises(InputError, match=r"d\.yaml:1: '2026-13-45'"):
         parse_yaml("a: 2026-13-45\n", "d.yaml")
@@ -118,7 +129,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         read_yaml(binary)
     large = tmp_path / "large.yaml"
     large.write_bytes(b"#" * (MAX_BYTES + 1))
-    with pytest.raises(InputError, match="larger than 4 MiB"):
+    with pytest.raises(InputError, match="larger than 1 MiB"):
         read_yaml(large)
 
 

@@ -384,9 +384,12 @@ def off() -> Record:
     decision = base.decision.model_copy(
         update={
             "enable": False,
+            "method": None,
+            "draft": None,
+            "settings": {},
             "schedule": None,
             "running": 32,
-            "k": best.k,
+            "k": None,
             "speedup": best.speedup.value,
             "speedup_low": best.speedup.low,
             "speedup_high": best.speedup.high,

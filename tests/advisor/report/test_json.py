@@ -34,6 +34,36 @@ def test_registry_knows_the_four_formats_and_refuses_others_by_name():
         render(synthetic.enabled(), "pdf")
 
 
+@pytest.mark.parametrize(
+    ("make", "fields", "said"),
+    [
+        (synthetic.off, {"method": "ngram"}, "decision.enable is false, but a method or k is chosen"),
+        (synthetic.enabled, {"method": None}, "decision.enable is true, but no method or no k is chosen"),
+        (synthetic.enabled, {"k": 0}, "decision.k is 0: expected a number between 1 and 64"),
+        (synthetic.enabled, {"k": 1000}, "decision.k is 1000: expected"),
+        (synthetic.enabled, {"speedup_low": 3, "speedup_high": 1}, "decision.speedup_low is 3 and speedup_high is 1"),
+        (synthetic.enabled, {"probability_of_gain": 1.5}, "decision.probability_of_gain is 1.5: expected a share"),
+        (synthetic.enabled, {"schedule": [[1, 8, 3], [5, 16, 1]]}, "decision.schedule has the band [5, 16, 1]"),
+        (synthetic.enabled, {"schedule": [[1, 8, 300]]}, "decision.schedule has the band [1, 8, 300]"),
+        (synthetic.enabled, {"running": 0}, "decision.running is 0"),
+        (synthetic.enabled, {"speedup": 1e400}, "is not a JSON number"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(make, fields, said):
+    document = json.loads(render(make(), "json"))
+    document["decision"].update(fields)
+    with pytest.raises(InputError) as error:
+        parse_record(json.dumps(document), "r.json")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_number_beyond_all_floats_is_refused():
+    text = render(synthetic.enabled(), "json").replace('"probability_of_gain": ', '"probability_of_gain": 1e400,"x":')
+    with pytest.raises(InputError, match=r"r\.json: .*finite number"):
+        parse_record(text, "r.json")
+
+
 def changed(**fields: object) -> str:
     return json.dumps({**json.loads(render(synthetic.enabled(), "json")), **fields})
 

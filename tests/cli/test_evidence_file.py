@@ -1,0 +1,77 @@
+"""Saved evidence with numbers that cannot be, or of another kind than it says, is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.cli.evidence_file import load_evidence
+from profiles.errors import InputError
+
+QUANTITY = {"value": 4.0, "source": "recorded"}
+SPECULATION = {"enabled": True, "drafts": 10, "draft_tokens": 30, "accepted_tokens": 15, "per_position": [0.9, 0.6],
+               "acceptance_length": 2.5}
+
+
+def document(**server: Any) -> dict[str, Any]:
+    section = {"url": "http://h/metrics", "engine": "vllm", "models": ["m"], "window_s": 15, "running": QUANTITY,
+               "waiting": None, "kv_cache_usage": None, "speculation": SPECULATION, **server}
+    return {"schema_version": 1, "kind": "server", "collected_at": "", "tool_version": "0", "command": "",
+            "server": section}
+
+
+def saved(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "e.json"
+    path.write_text(text)
+    return path
+
+
+def test_what_a_probe_writes_is_read(tmp_path: Path) -> None:
+    assert load_evidence(saved(tmp_path, json.dumps(document()))).server is not None
+
+
+@pytest.mark.parametrize(
+    ("server", "place"),
+    [
+        ({"running": {**QUANTITY, "value": -4}}, "server.running"),
+        ({"running": {**QUANTITY, "value": 1e300}}, "server.running.value is 1e+300"),
+        ({"running": {**QUANTITY, "value": True}}, "server.running.value is True"),
+        ({"running": {**QUANTITY, "n": -1}}, "server.running.n is -1"),
+        ({"kv_cache_usage": {**QUANTITY, "value": 1.5}}, "server.kv_cache_usage"),
+        ({"prefix_cache_hit_rate": 2}, "server.prefix_cache_hit_rate is 2"),
+        ({"window_s": 1e9}, "server.window_s is 1000000000.0"),
+        ({"prompt_tokens": {"mean": 5, "p50": 9, "p99": 2}}, "server.prompt_tokens"),
+        ({"speculation": {**SPECULATION, "acceptance_length": 0.5}}, "server.speculation.acceptance_length is 0.5"),
+        ({"speculation": {**SPECULATION, "drafts": -1}}, "server.speculation.drafts is -1"),
+        ({"speculation": {**SPECULATION, "per_position": [3.0]}}, "server.speculation.per_position.0 is 3"),
+        ({"engine_version": ["x" * 5000]}, "server.engine_version"),
+    ],
+)
+def test_an_impossible_number_is_refused_with_its_place(tmp_path: Path, server: dict[str, Any], place: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_evidence(saved(tmp_path, json.dumps(document(**server))))
+    assert place in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+def test_an_impossible_acceptance_that_the_probe_itself_flags_is_read(tmp_path: Path) -> None:
+    flagged = document(speculation={**SPECULATION, "per_position": [3.0]}, notes=["these counters cannot be right"])
+    assert load_evidence(saved(tmp_path, json.dumps(flagged))).server is not None
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 5000])
+def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, value: str) -> None:
+    text = json.dumps(document()).replace('"value": 4.0', f'"value": {value}')
+    with pytest.raises(InputError) as error:
+        load_evidence(saved(tmp_path, text))
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("change", [{"kind": "gpu"}, {"gpu": {}}, {"kind": "trial", "server": None}])
+def test_evidence_of_another_kind_than_its_section_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="expected the section of that kind and no other"):
+        load_evidence(saved(tmp_path, json.dumps({**document(), **change})))
