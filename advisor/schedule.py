@@ -163,6 +163,9 @@ def build_schedule(
     for i, load in enumerate(loads):
         bands.append((load, loads[i + 1] - 1 if i + 1 < len(loads) else end, chosen[load]))
     bands = clear_of(_merged(bands), usual, end, cross)
+    if len(bands) > 1 and bands[-1][0] == end != usual and not any(load == end for load, _ in timed):
+        # A band of the last load alone is where the grid ends, not where the best k changes.
+        bands = [*bands[:-2], (bands[-2][0], end, bands[-2][2])]
     if end < last:
         bands.append((end + 1, last, 0))
     return None if len(bands) == 1 else tuple(bands)

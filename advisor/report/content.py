@@ -172,18 +172,33 @@ def _reached(record: Record) -> str:
     return "" if cell is None else f", reached {cell.acceptance_length.value:.2f}"
 
 
-def crossover_words(record: Record) -> str:
-    """Where speculation stops paying, as words."""
-    load = record.decision.crossover_load
+def crossover_words(record: Record, curve: Curve | None = None) -> str:
+    """Where speculation stops paying, as words: of the candidate decided about, or of one curve. A report has no other
+    wording for it."""
+    decision = record.decision
+    if decision.enable is False and decision.speedup is None:
+        return "not looked for"
+    if curve is None or _decided_about(record, curve):
+        load, top = decision.crossover_load, decision.crossover_searched_to
+    else:
+        load, top = curve.crossover, curve.loads[-1]
     if load is not None:
-        return f"no k gains from {requests(load)} on"
-    top = record.decision.crossover_searched_to
+        return f"no k gains from {requests(load)} on" if load > 1 else "no k gains at any load"
     return f"none found up to {requests(top)}" if top is not None else "not looked for"
 
 
 def crossover_of(record: Record, curve: Curve) -> int | None:
     """The crossover of one candidate: the decision's own word for its candidate, read off the curve for the others."""
-    return record.decision.crossover_load if curve.chosen else curve.crossover
+    return record.decision.crossover_load if _decided_about(record, curve) else curve.crossover
+
+
+def _decided_about(record: Record, curve: Curve) -> bool:
+    """Whether the decision's figures are this candidate's: an OFF names no method, its speed-up tells whose it is."""
+    decision = record.decision
+    if curve.chosen or decision.enable is not False or decision.speedup is None:
+        return curve.chosen
+    at_load = (cell for (load, _), cell in curve.cells.items() if load == decision.running)
+    return any(cell.speedup.value == decision.speedup for cell in at_load)
 
 
 def sides(record: Record) -> tuple[Side, ...]:

@@ -2,6 +2,8 @@ import dataclasses
 
 from advisor.advice import advise
 from advisor.record import Record
+from advisor.report import render
+from advisor.report.content import crossover_words
 from profiles.evidence import ArmStatus
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
@@ -20,6 +22,20 @@ def test_the_record_holds_the_decision_its_table_and_its_config() -> None:
     assert record.provenance.created_at == NOW
     assert record.provenance.runner == "v1"
     assert any("VLLM_USE_V2_MODEL_RUNNER" in warning for warning in record.warnings)
+
+
+def test_a_report_has_one_wording_for_the_crossover() -> None:
+    for situation in (
+        gpu_situation(concurrency=1, prompt_tokens=200, output_tokens=384, tasks="json"),
+        gpu_situation(concurrency=64, tasks="creative", engine={"runner": "v2"}),
+        gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.5}),
+        cpu_situation(cpu_trial(), concurrency=8, tasks="creative"),
+        cpu_situation(cpu_trial(), concurrency=1, tasks="creative"),
+    ):
+        record = advise(situation, NOW)
+        said = [line for line in render(record, "markdown").splitlines() if "Crossover" in line]
+        assert len(said) >= 2
+        assert all(crossover_words(record) in line for line in said)
 
 
 def test_the_same_situation_gives_the_same_record() -> None:

@@ -84,3 +84,21 @@ def test_a_draft_without_graphs_is_said() -> None:
 
 def test_a_schedule_is_told_in_words() -> None:
     assert "k=5 up to" in sentence(reasons_of(cpu_situation(cpu_trial(), concurrency=1, tasks="code")), "concurrency")
+
+
+def test_counts_read_as_words_do() -> None:
+    lookup = sentence(reasons_of(gpu_situation(candidates=[{"method": "ngram"}])), "memory")
+    assert lookup.startswith("N-gram lookup needs no weights and no KV of its own")
+    engine = {"max_num_seqs": 1, "gpu_memory_utilization": 0.45}
+    assert "enough for 1 request of this length" in sentence(reasons_of(gpu_situation(engine=engine)), "memory")
+    lost = reasons_of(gpu_situation(concurrency=1, tasks="creative", engine={"runner": "v2"}))
+    assert "no k gains at any load" in sentence(lost, "concurrency")
+
+
+def test_a_schedule_that_cannot_be_written_still_says_where_to_turn_it_off() -> None:
+    situation = cpu_situation(cpu_trial(), concurrency=1, tasks="creative", engine={"data_parallel_size": 2})
+    decision = decide(price(situation)).decision
+    assert decision.enable is True
+    assert decision.schedule is None
+    text = sentence(reasons_of(situation), "concurrency")
+    assert f"for loads that stay at {decision.crossover_load} or more it should be off" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.record import Record
 from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
-from advisor.report.content import crossover_of
+from advisor.report.content import crossover_of, crossover_words
 from advisor.report.curves import Curve, stated
 from advisor.report.wording import percent, requests, span, times
 
@@ -177,14 +177,4 @@ def load_sentence(record: Record, curve: Curve) -> str:
     best = curve.best(curve.decided_load)
     if best is not None and best.k != head.k:
         words += f"; k = {best.k} has the largest estimate, {times(best.speedup.value)}"
-    return f"{words}. {_crossover_sentence(record, curve)}"
-
-
-def _crossover_sentence(record: Record, curve: Curve) -> str:
-    crossover = crossover_of(record, curve)
-    if crossover is not None:
-        return f"From {requests(crossover)} on, no k gains."
-    last = curve.best(curve.loads[-1])
-    if last is not None and last.speedup.value > 1:
-        return f"Some k still gains at the highest load looked at, {requests(curve.loads[-1])}."
-    return "The crossover was not found in the range looked at."
+    return f"{words}. Crossover: {crossover_words(record, curve)}."

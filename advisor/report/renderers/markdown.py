@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from advisor.record import Record
-from advisor.report.content import alerts, crossover_of, env_lines, headline, sides
+from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import curves
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.tables import (
@@ -69,10 +69,9 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         out += ["## Candidates at " + requests(record.decision.running), table(candidate_table(record, found))]
         first = found[0]
         gain = percent(record.deployment.objective.worthwhile_gain)
-        crossover = crossover_of(record, first)
         note = (
             f"End to end, against no speculation at the same load; 1.00 is break-even, worthwhile is {gain} more. "
-            + ("The crossover was not reached." if crossover is None else f"Crossover: {requests(crossover)}.")
+            + f"Crossover: {crossover_words(record, first)}."
             + " \\* marks the best k of a load."
         )
         out += [

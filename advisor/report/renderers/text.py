@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from advisor.record import Record
-from advisor.report.content import Headline, alerts, crossover_of, env_lines, headline, sides
+from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import Curve, curves
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.tables import (
@@ -216,15 +216,9 @@ def _loads(console: Console, record: Record, curve: Curve) -> None:
         rows.append((*row[:-1], line.rstrip()))
     columns = (*value.columns[:-1], "┊ is 1.00")
     console.print(_table(Table(columns, tuple(rows), frozenset(range(len(columns) - 1)), value.strong)))
-    crossover = crossover_of(record, curve)
-    last = (
-        "not reached in the range looked at"
-        if crossover is None
-        else f"{requests(crossover)}: no k gains from there on"
-    )
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
     console.print(Text(f"* best k of the load, (in brackets) does not fit{bold}", style="dim"))
-    console.print(Text.assemble("Crossover: ", last))
+    console.print(Text.assemble("Crossover: ", crossover_words(record, curve)))
 
 
 def _positions(console: Console, record: Record) -> None:
