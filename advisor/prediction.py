@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 from advisor.acceptance import Acceptance, acceptance_of
 from advisor.compatibility import incompatible
@@ -18,48 +17,16 @@ from advisor.cost.machine import engine_limits
 from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.roofline import RooflineCost
-from advisor.cost.step import Step, weakest
+from advisor.cost.step import weakest
 from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
 from advisor.record import Memory, Priced
+from advisor.request_time import Request, limit_of
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.evidence import ArmStatus
 from profiles.methods import method
 from profiles.schema import Quantity, Source
-
-LimitedBy = Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request's time in the engine at a load: what speed-ups are ratios of. Milliseconds."""
-
-    prefill_ms: float
-    """What one request's prefill takes of the engine, steps it shares with others' decoding taken off."""
-    first_token_ms: float
-    steps: float
-    step: Step
-    running: float
-    acceptance_length: float
-    output_tokens: float
-
-    @property
-    def total_ms(self) -> float:
-        return self.running * self.prefill_ms + self.steps * self.step.ms
-
-    @property
-    def decode_share(self) -> float:
-        return self.steps * self.step.ms / self.total_ms
-
-    @property
-    def tpot_ms(self) -> float:
-        """Time per output token a user sees, other requests' prefills included."""
-        return ((self.running - 1.0) * self.prefill_ms + self.steps * self.step.ms) / self.output_tokens
-
-    @property
-    def tokens_per_s(self) -> float:
-        return self.running * self.output_tokens / self.total_ms * 1000.0
 
 
 @dataclass
@@ -329,28 +296,6 @@ def _between(value: float, below: float, above: float, k: int, source: Source) -
     low, high = value * math.exp(-below), min(k + 1.0, value * math.exp(above))
     return Quantity(value=value, low=low, high=high, source=source)
 
-
-
-def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> LimitedBy:
-    """What keeps a cell's speed-up from k + 1: the largest of its losses, in logarithms."""
-    if k == 0:
-        return "overhead"
-    if memory_limited:
-        return "memory"
-    growth = max(0.0, math.log(own.step.ms / base.step.ms))
-    extra: dict[LimitedBy, float] = {
-        "draft_time": own.step.draft_ms,
-        "verify_compute": max(0.0, own.step.verify_ms - base.step.ms),
-        "overhead": own.step.overhead_ms,
-    }
-    whole = sum(extra.values())
-    losses: dict[LimitedBy, float] = {"acceptance": math.log((k + 1.0) / own.acceptance_length)}
-    for name, share in extra.items():
-        losses[name] = growth * share / whole if whole > 0 else 0.0
-    decode = own.acceptance_length * base.step.ms / own.step.ms
-    end_to_end = base.total_ms / own.total_ms
-    losses["prefill_share"] = abs(math.log(decode / end_to_end)) if end_to_end > 0 else 0.0
-    return max(losses, key=lambda name: losses[name])
 
 
 def unusable_arms(situation: Situation) -> dict[str, str]:
