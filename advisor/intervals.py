@@ -102,7 +102,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
     """Geometric mean of the pairs' speed-ups and its log standard deviation, from Student's interval, with the
     spread between engine starts added where it was seen."""
-    logs = [math.log(pair.speedup) for pair in comparison.pairs]
+    logs = [math.log(pair.speedup) for pair in comparison.pairs if pair.baseline_tokens and pair.speculative_tokens]
     n = len(logs)
     mean = sum(logs) / n
     if n > 1:

@@ -97,7 +97,7 @@ class Decision(Schema):
     draft: str | None
     k: int | None
     """k at the load decided for: what the speed-up is of. The largest k of a schedule may be larger."""
-    settings: dict[str, int | float] = Field(default_factory=dict)
+    settings: dict[str, bool | int | float] = Field(default_factory=dict)
     schedule: tuple[tuple[int, int, int], ...] | None
     """k by batch size, [start, end, k] inclusive; null where this release, runner or method does not honour it."""
     running: int

@@ -117,8 +117,8 @@ _K_BOUNDS = f"k must hold numbers between 1 and {MAX_K} (no speculation is the c
 
 def _setting(value: object) -> object:
     # Looked at before int and float are tried: two failures of a union would be two sentences for one mistake.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MAX_TOKENS:
-        raise PydanticCustomError("setting", "Input should be a number of at most {most}", {"most": f"{MAX_TOKENS:,}"})
+    if not isinstance(value, (bool, int, float)) or not abs(value) <= MAX_TOKENS:
+        raise PydanticCustomError("setting", "Input should be a switch, or a number of at most {most}", {"most": f"{MAX_TOKENS:,}"})
     return value
 
 
@@ -147,7 +147,7 @@ class Candidate(Schema):
     """The draft model or head, where the method needs one."""
     k: tuple[Whole, ...] = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
-    settings: dict[str, Annotated[int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
+    settings: dict[str, Annotated[bool | int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
     """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
     tensor_parallel_size: Gpus | None = None
     """GPUs the draft is split over: 1 or the target's."""

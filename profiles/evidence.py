@@ -248,7 +248,7 @@ class PairedBlock(Schema):
     running: Running
     baseline_s: PositiveSeconds
     speculative_s: PositiveSeconds
-    baseline_tokens: Annotated[Count, Field(ge=1)]
+    baseline_tokens: Count
     speculative_tokens: Count
     baseline_start: Count = 0
     speculative_start: Count = 0

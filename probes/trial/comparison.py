@@ -140,6 +140,8 @@ class Comparison:
     def _add(self, one: dict[str, Any], two: dict[str, Any],
              order: Literal["baseline_first", "speculative_first"]) -> None:
         session = self.session
+        if not one["output_tokens"] or not two["output_tokens"]:
+            return
         self.pairs.append(PairedBlock(
             running=session.plan.user_load, baseline_s=one["wall_s"], speculative_s=two["wall_s"],
             baseline_tokens=one["output_tokens"], speculative_tokens=two["output_tokens"],
