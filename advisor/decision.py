@@ -46,9 +46,12 @@ def _cautious(quantity: Quantity) -> float:
 
 def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, ...]:
     """What better means: larger is better. Cells that fit come first, then those that keep the SLOs, then those whose
-    verdict (`worthwhile`: surely, perhaps, surely not) is better."""
+    verdict (`worthwhile`: surely, perhaps, surely not) is better. Where it is perhaps, one that was measured here comes
+    before one that was only assumed or modelled: it is nearer to an answer."""
     allowed = (1.0 if cell.fits else 0.0, 1.0 if cell.meets_slo is not False else 0.0)
     verdict = {True: 2.0, None: 1.0, False: 0.0}[worthwhile]
+    if worthwhile is None and cell.speedup.source is Source.MEASURED:
+        verdict = 1.5
     if goal is Goal.LATENCY:
         ttft = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0
         return (*allowed, verdict, round(_cautious(cell.speedup), 4), -ttft)

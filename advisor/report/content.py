@@ -231,12 +231,14 @@ def alerts(record: Record) -> tuple[Alert, ...]:
                     Alert(
                         "warn",
                         plain(f"The trial's arm {arm.candidate.label} {_STATUS_WORDS[arm.status.value]}"),
-                        plain(arm.error or "It said nothing."),
+                        plain(arm.error or "The budget or an interrupt ended it; --resume goes on."),
                     )
                 )
         if trial.repairs:
             found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
-    found += [Alert("warn", "Warning", plain(text)) for text in record.warnings]
+    # The record's warnings name the patterns above once more, for scripts.
+    said = {f"{p.arm}: {p.message}" for e in record.evidence if e.trial is not None for p in e.trial.implausible}
+    found += [Alert("warn", "Warning", plain(text)) for text in record.warnings if text not in said]
     order = {"error": 0, "warn": 1, "info": 2}
     return tuple(sorted(found, key=lambda alert: order[alert.severity]))
 

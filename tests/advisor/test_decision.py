@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.advice import advise
-from advisor.decision import break_even_length, decide
+from advisor.decision import break_even_length, decide, rank_key
 from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import Record
 from advisor.schedule import crossover, k_at
-from profiles.deployment import NO_SPECULATION, Candidate
+from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.evidence import Implausibility, PairedBlock, PairedComparison
 from profiles.schema import Quantity, Source
 from tests.advisor.situations import BASELINE_MS, cpu_situation, cpu_trial, gpu_situation
@@ -398,3 +398,13 @@ def test_timings_made_beside_other_work_decide_nothing_without_a_paired_comparis
     assert undecided.enable is None
     assert undecided.would_settle is not None
     assert "quiet machine" in undecided.would_settle
+
+
+def test_among_undecided_candidates_one_that_was_measured_leads_one_that_was_only_assumed() -> None:
+    pricing = price(cpu_situation(cpu_trial(), concurrency=1, tasks="code"))
+    measured = pricing.at(pricing.candidates[0], 3, 1)
+    assert measured.speedup.source is Source.MEASURED
+    brighter = measured.speedup.model_copy(update={"value": 9.0, "low": 8.0, "high": 10.0, "source": Source.ASSUMED})
+    assumed = measured.model_copy(update={"speedup": brighter})
+    assert rank_key(Goal.LATENCY, measured, None) > rank_key(Goal.LATENCY, assumed, None)
+    assert rank_key(Goal.LATENCY, assumed, True) > rank_key(Goal.LATENCY, measured, None)
