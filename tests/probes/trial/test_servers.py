@@ -120,12 +120,6 @@ def test_no_more_than_the_stated_load_runs_at_once_and_it_is_reached(pair: Pair)
     assert pair[0].most_in_flight == pair[1].most_in_flight == 4
 
 
-def test_full_load_decoding_is_told_apart_from_the_rest_of_a_block(pair: Pair) -> None:
-    block = compared(*pair).arms[0].blocks[0]
-    assert 0 < block.decode_s < block.wall_s
-    assert 0 < block.decode_tokens < block.output_tokens
-
-
 def test_chat_prompts_go_to_chat_and_texts_to_completions(pair: Pair) -> None:
     compared(*pair, prompts=prompts(chat=False))
     assert set(pair[0].paths) == {"/v1/completions"}
