@@ -12,8 +12,13 @@ from tests.engine.trial_setup import Watch, deployment, draft_model, plan_of
 pytestmark = pytest.mark.engine
 
 
+POISON = {"MALLOC_PERTURB_": "85"}
+"""The fault reads memory nobody wrote, which may happen to hold the right values: glibc fills it with a wrong one."""
+
+
 def measure(cpu_pair, repair):
     stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft)], temperature=1.0, repair_known_faults=repair)
+    stated = stated.model_copy(update={"engine": stated.engine.model_copy(update={"env": POISON})})
     return run_trial(plan_of(stated), choose=lambda trial: None, stop=lambda pairs: None, progress=Watch())
 
 
@@ -41,4 +46,6 @@ def test_without_the_repair_the_known_fault_is_noticed(cpu_pair):
     if not evidence.engine_version.startswith("0.32.0"):
         assert faults(evidence) == set()
         return
-    assert faults(evidence) & {"later_positions_never_accepted", "sampled_distribution_differs"}
+    # What unwritten memory holds is chance even so: a second trial may see what the first could not.
+    seen = faults(evidence) or faults(measure(cpu_pair, repair=False))
+    assert seen & {"later_positions_never_accepted", "sampled_distribution_differs"}
