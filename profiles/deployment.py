@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from profiles.methods import METHODS, method
+from profiles.methods import method
 from profiles.schema import (
     MAX_K,
     MAX_TOKENS,
@@ -296,8 +296,3 @@ class Deployment(Schema):
         if value and not merged:
             return (NO_SPECULATION,)
         return tuple(merged.values())
-
-
-def supported_methods() -> tuple[str, ...]:
-    """Names a candidate may use, for help texts."""
-    return tuple(name for name in METHODS if name != "none")

@@ -11,7 +11,6 @@ from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
 from advisor.workload_load import traffic_of
-from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
 from profiles.evidence import ArmEvidence, ArmStatus
 from profiles.methods import method
@@ -220,12 +219,3 @@ def _is_number(text: str) -> bool:
         return float(text) > 0
     except ValueError:
         return False
-
-
-def weights_fit(situation: Situation, shape: ModelShape) -> bool | None:
-    """Whether a model's weights alone fit the engine's share of one GPU; None where the memory is unknown."""
-    total, _ = total_memory_gib(situation)
-    if total is None or situation.runner == "cpu":
-        return None
-    engine = situation.deployment.engine
-    return shape.weights_bytes / engine.tensor_parallel_size / GIB < total * engine.gpu_memory_utilization
