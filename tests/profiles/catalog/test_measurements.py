@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,9 @@ def test_rows_to_fit_on_have_speedup_load_and_an_address() -> None:
         assert row.locator, row.id
         if row.split == "open":
             assert row.url, row.id
-            assert row.speedup is not None and row.speedup > 0, row.id
+            assert (row.speedup or 0) > 0, row.id
             assert row.load_kind in ("batch_size", "concurrency", "qps"), row.id
-            assert row.k is not None and row.k >= 1, row.id
+            assert (row.k or 0) >= 1, row.id
             assert row.tree is False, row.id
 
 
@@ -40,7 +41,7 @@ def test_losses_are_kept() -> None:
 def test_per_position_acceptance_never_rises_and_stays_a_share(row: Measurement) -> None:
     positions = row.per_position_acceptance or ()
     assert all(0 <= p <= 1 for p in positions)
-    assert all(later <= earlier for earlier, later in zip(positions, positions[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(positions))
 
 
 def test_chain_acceptance_length_never_exceeds_k_plus_one() -> None:
