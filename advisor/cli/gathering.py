@@ -16,6 +16,7 @@ from profiles.deployment import Candidate, Deployment, ModelRef
 from profiles.errors import InputError, ProbeError
 
 if TYPE_CHECKING:
+    from advisor.record import Proposal
     from profiles.catalog.gpus import Gpu
     from profiles.catalog.releases import Release
     from profiles.catalog.shapes import ModelShape
@@ -69,15 +70,17 @@ def gather(
     evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
     candidates = tuple(c for c in deployment.candidates if c.method != "none")
-    proposed: tuple[str, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     if not deployment.candidates:
-        candidates, proposed = propose(target, facts, on_cpu=hardware.cpu)
+        candidates, proposals = propose(target, facts, on_cpu=hardware.cpu)
         if ks is not None:
             candidates = tuple(c.model_copy(update={"k": ks}) for c in candidates)
     candidates = tuple(with_runnable_k(c, target) for c in candidates)
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:
         warn(note)
+    taken = ", ".join(c.label for c in candidates)
+    proposed = (f"candidates proposed from the catalog: {taken}",) if proposals and taken else ()
     notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
     situation = Situation(
         deployment=without_credentials(deployment),
@@ -90,12 +93,30 @@ def gather(
         gpu_count=hardware.count,
         evidence=tuple(evidence),
         notes=notes,
+        proposals=proposals,
     )
-    for label, why in incompatible(situation).items():
-        warn(f"{label} is left out: {why}")
+    if proposals:
+        situation = _runnable_proposals(situation, incompatible(situation), draft_notes)
+    else:
+        for label, why in incompatible(situation).items():
+            warn(f"{label} is left out: {why}")
     for warning in (*engine_warnings(deployment, target), *foreign_evidence(target.id, situation.evidence)):
         warn(warning)
     return situation
+
+
+def _runnable_proposals(situation: Situation, unusable: dict[str, str], unresolved: Sequence[str]) -> Situation:
+    """Of what was only proposed, what cannot run here is dropped, and its proposal says why."""
+    kept = tuple(c for c in situation.candidates if c.label not in unusable)
+    running = {c.label for c in kept}
+
+    def told(proposal: Proposal) -> Proposal:
+        if not proposal.taken or proposal.label in running:
+            return proposal
+        lost = next((note for note in unresolved if note.startswith(f"{proposal.label} ")), "it cannot be resolved")
+        return proposal.model_copy(update={"taken": False, "reason": unusable.get(proposal.label, lost).rstrip(".")})
+
+    return replace(situation, candidates=kept, proposals=tuple(told(p) for p in situation.proposals))
 
 
 def without_credentials(deployment: Deployment) -> Deployment:

@@ -196,6 +196,16 @@ def heads_for(target_id: str) -> tuple[DraftHead, ...]:
     return tuple(sorted(fits, key=lambda head: (head.check != "ok", head.id)))
 
 
+def drafts_hint(method_name: str, target_id: str) -> str:
+    """What the catalog has for a method that needs a draft, as the end of a sentence; empty where it has nothing."""
+    if method_name == "draft_model":
+        target = find_model(target_id)
+        names = [shape.id for shape in small_models_for(target)] if target is not None else []
+    else:
+        names = [head.id for head in heads_for(target_id) if head.method == method_name]
+    return f"; for {target_id} the catalog has {', '.join(names[:4])}" if names else ""
+
+
 def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
     """Smaller models that speak the target's tokens: same tokenizer family and the same vocabulary size.
 
@@ -219,11 +229,22 @@ def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
             and raw["params"] < target.params
             and raw["active_params"] * 3 <= target.active_params
         ):
-            fits.append(ModelShape.model_validate(raw))
-    return tuple(sorted(fits, key=lambda shape: (not _same_series(shape.id, target.id), shape.active_params, shape.id)))
+            shape = ModelShape.model_validate(raw)
+            fits.append(shape.model_copy(update={"id": _answering_like(entry, target.id)}))
+    return tuple(sorted(fits, key=lambda shape: (not same_series(shape.id, target.id), shape.active_params, shape.id)))
 
 
-def _same_series(one: str, other: str) -> bool:
+_TUNED = re.compile(r"(?:^|[-_.])(?:instruct|it|chat)(?:$|[-_.])")
+
+
+def _answering_like(entry: dict[str, Any], target_id: str) -> str:
+    """The entry's checkpoint that is tuned to answer where the target is, and plain where it is not."""
+    tuned = _TUNED.search(normal_id(target_id)) is not None
+    names = [str(entry["shape"]["id"]), *map(str, entry["also"])]
+    return next((name for name in names if (_TUNED.search(normal_id(name)) is not None) is tuned), names[0])
+
+
+def same_series(one: str, other: str) -> bool:
     """Whether two names belong to one series: what stands before the size is the same (`qwen3`, `llama-3`)."""
     series = [
         re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)|\.\d(?=-)", normal_id(name).rsplit("/", 1)[-1])[0] for name in (one, other)

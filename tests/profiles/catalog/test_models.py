@@ -227,7 +227,8 @@ def test_small_models_speak_the_targets_tokens_and_its_own_series_comes_first() 
         assert draft.active_params * 3 <= target.active_params
     llama = find_model("meta-llama/Llama-3.3-70B-Instruct")
     assert llama is not None
-    assert small_models_for(llama)[0].id == "meta-llama/Llama-3.2-1B"
+    # The target answers, so its draft should: the entry's instruct checkpoint is named.
+    assert small_models_for(llama)[0].id == "meta-llama/Llama-3.2-1B-Instruct"
 
 
 def test_a_vocabulary_that_differs_by_padding_is_no_draft() -> None:
