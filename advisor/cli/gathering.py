@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from profiles.catalog.gpus import Gpu
     from profiles.catalog.releases import Release
     from profiles.catalog.shapes import ModelShape
+    from profiles.deployment import Hardware as StatedHardware
     from profiles.evidence import Evidence, GpuEvidence
 
 Warn = Callable[[str], None]
@@ -178,6 +179,8 @@ def runner_of(deployment: Deployment, release: Release, cpu: bool) -> Runner:
 # --- hardware ------------------------------------------------------------------------------------------------------
 def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn) -> Hardware:
     """The stated GPU, `cpu`, or what NVML finds; probes the GPU where the deployment asks for it."""
+    from profiles.catalog.gpus import count_in_name
+
     stated, engine = deployment.hardware, deployment.engine
     needed = engine.tensor_parallel_size * engine.pipeline_parallel_size * engine.data_parallel_size
     name = stated.gpu.strip()
@@ -186,10 +189,12 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
     saved = next((e.gpu for e in reversed(files) if e.gpu is not None and e.gpu.devices), None)
     probed: tuple[Evidence, ...] = ()
     if name.lower() != "auto":
-        gpu = _known_gpu(name, warn)
+        gpu = _known_gpu(name, stated, warn)
         if deployment.sources.gpu:
             probed = _probe_gpu(warn)
-        return Hardware(gpu, stated.count if stated.count is not None else needed, False, probed)
+        # `8xH100` names eight of them.
+        counted = stated.count if stated.count is not None else count_in_name(name)[0]
+        return Hardware(gpu, counted if counted is not None else needed, False, probed)
     if saved is None:
         probed = _probe_gpu(None)
         saved = probed[0].gpu if probed else None
@@ -210,14 +215,14 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
             f"the {device.name} found here is cut into MIG slices, whose compute is not modelled: name the whole card "
             "with --gpu and state the slice's memory in hardware.memory_gib, if the whole card's speed will do"
         )
-    return Hardware(_known_gpu(device.name, warn), count, False, probed, (note, *_too_few(saved, count)))
+    return Hardware(_known_gpu(device.name, stated, warn), count, False, probed, (note, *_too_few(saved, count)))
 
 
-def _known_gpu(name: str, warn: Warn) -> Gpu:
+def _known_gpu(name: str, stated: StatedHardware, warn: Warn) -> Gpu:
     from advisor.compatibility import accelerator_note, refused_accelerator
-    from profiles.catalog.gpus import find_gpu
+    from profiles.overrides import gpu_of
 
-    gpu = find_gpu(name)
+    gpu = gpu_of(name, stated)
     refusal, note = refused_accelerator(gpu), accelerator_note(gpu)
     if refusal is not None:
         raise InputError(refusal)

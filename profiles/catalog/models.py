@@ -127,25 +127,43 @@ def find_model(model_id: str) -> ModelShape | None:
     if not key:
         return None
     found = _lookup(key)
-    if found is None:
-        head = _heads().get(key)
-        if head is not None:
-            return DraftHead.model_validate(head).shape
-        ending = quantization_of_name(key)
-        base = _lookup(ending[0]) or _lookup_by_name(ending[0]) if ending else None
-        if ending is None or base is None:
-            return None
-        original = ModelShape.model_validate(base[0]["shape"])
-        return _quantized(original, ending[1]).model_copy(
-            update={
-                "id": model_id,
-                "origin": f"{original.origin}; shape of {original.id}, its format read from the name's ending",
-            }
-        )
-    shape = ModelShape.model_validate(found[0]["shape"])
-    if found[1]:
-        return shape
-    return shape.model_copy(update={"id": model_id, "origin": f"{shape.origin}; shape of {shape.id}"})
+    if found is not None:
+        shape = ModelShape.model_validate(found[0]["shape"])
+        return shape if found[1] else _as_called(shape, model_id)
+    head = _heads().get(key)
+    if head is not None:
+        return DraftHead.model_validate(head).shape
+    ending = quantization_of_name(key)
+    base = _lookup(ending[0]) or _lookup_by_name(ending[0]) if ending else _sister(key)
+    if base is None and ending is not None:
+        base = _sister(ending[0])
+    if base is None:
+        return None
+    original = ModelShape.model_validate(base[0]["shape"])
+    if ending is None:
+        return _as_called(original, model_id)
+    note = "its format read from the name's ending"
+    return _as_called(_quantized(original, ending[1]), model_id, original.id, note)
+
+
+def _as_called(shape: ModelShape, model_id: str, original: str | None = None, note: str = "") -> ModelShape:
+    """The shape under the id that was asked for, and whose it is."""
+    origin = f"{shape.origin}; shape of {original or shape.id}{f', {note}' if note else ''}"
+    return shape.model_copy(update={"id": model_id, "origin": origin})
+
+
+def _sister(key: str) -> tuple[dict[str, Any], bool] | None:
+    """Another checkpoint of the same shape: of another date, or the tuned one of a plain name.
+
+    Not the other way: a tuned name that the catalog lacks is more often a slip than a model.
+    """
+    organisation, slash, name = key.rpartition("/")
+    dateless = re.sub(r"-\d{4,6}$", "", name)
+    for variant in (dateless, *(f"{dateless}-{tuned}" for tuned in ("instruct", "it", "chat"))):
+        found = _lookup(f"{organisation}{slash}{variant}") if variant != name else None
+        if found is not None:
+            return found
+    return None
 
 
 def catalog_ids() -> tuple[str, ...]:
