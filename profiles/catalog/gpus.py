@@ -13,6 +13,30 @@ from profiles.errors import InputError
 from profiles.schema import Schema
 
 
+class MeasuredRates(Schema):
+    """Rates read off timed steps of a decoder on this card (`python -m benchmarks.gpu_step_time`, then `--fit`).
+
+    Effective, not peak: a step is taken as launch + weights read + tokens computed + KV read, one after the other.
+    """
+
+    weights_gbs: float | None
+    """Weights read, GB/s."""
+    kv_gbs: float | None
+    """KV read, GB/s."""
+    bf16_tflops: float | None
+    """Matrix products of the new tokens, TFLOP/s."""
+    step_launch_ms: float
+    """What a captured step takes beside them."""
+    median_error: float
+    """Median relative error of that sum over the cells, and the ninth tenth."""
+    p90_error: float
+    cells: int
+    device: str
+    driver: str | None
+    torch: str | None
+    command: str
+
+
 class Gpu(Schema):
     """One accelerator. Rates are dense peaks; a figure nobody could read is null."""
 
@@ -46,6 +70,8 @@ class Gpu(Schema):
     pcie: str | None = None
     """Generation and lanes, e.g. gen5 x16."""
     pcie_gbs: float | None = None
+    measured: MeasuredRates | None = None
+    """Used instead of the data sheet's figures where somebody timed the card."""
     tdp_w: float | None = None
     """Board power limit as shipped, watts."""
     common: bool = False
