@@ -2,8 +2,9 @@
 
     python -m benchmarks.regret_sweep --models ~/.cache/specadvise/cpu_pair --out sweep.json
 
-Writes after every start and goes on where it stopped. A block during which other programs took more than a tenth
-of the processors is run again, once, and the less disturbed run is kept with its disturbance.
+Every start is made twice, a whole round apart: a machine's speed drifts over minutes, and of two runs of the same
+cell the faster is the less disturbed. Writes after every start and goes on where it stopped. A block during which
+other programs took more than a tenth of the processors is run again, once, and the less disturbed run is kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from benchmarks.regret_cells import (
     ENVIRONMENT,
     LOADS,
     OUTPUT_TOKENS,
+    ROUNDS,
     TARGETS,
     TASKS,
     Start,
@@ -101,7 +103,7 @@ def main() -> None:
     done: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
     have = {(row["target"], row["arm"], row["k"], row["round"]) for row in done}
     for name in options.target or TARGETS:
-        plan = [(0, s) for s in starts(options.models)] + [(1, starts(options.models)[0])]
+        plan = [(turn, start) for turn in range(ROUNDS) for start in starts(options.models)]
         for number, (repeat, start) in enumerate(plan, 1):
             if (name, start.arm, start.k, repeat) in have:
                 continue
