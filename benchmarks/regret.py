@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def spread(rows: list[dict[str, Any]]) -> float:
     for row in rows:
         for cell, data in row["cells"].items():
             runs.setdefault((row["arm"], row["k"], cell), []).append(data["tokens_per_s"])
-    return statistics.median(max(v) / min(v) - 1 for v in runs.values() if len(v) > 1)
+    repeated = [max(v) / min(v) - 1 for v in runs.values() if len(v) > 1]
+    return statistics.median(repeated) if repeated else math.nan
 
 
 def main() -> None:
