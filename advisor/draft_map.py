@@ -47,11 +47,12 @@ def draft_map(pricing: Pricing) -> DraftMap | None:
     priced = price(wider)
     running = pricing.running
     base = priced.request(NO_SPECULATION, 0, min(float(running), priced.limit(NO_SPECULATION)))
+    rates = [rate_of(length, REFERENCE_K) for length in _LENGTHS]
     rows = []
     for candidate, shape in zip(candidates, drafts.values(), strict=True):
         fitting = [k for k in ks if priced.plan(candidate, k).fits is not False]
         cells = [_Cell.of(priced, candidate, k, running, base) for k in fitting]
-        best = [_best(cells, rate_of(length, REFERENCE_K)) for length in _LENGTHS]
+        best = [_best(cells, rate) for rate in rates]
         rows.append(
             DraftMapRow(
                 method=candidate.method,
@@ -73,33 +74,42 @@ def draft_map(pricing: Pricing) -> DraftMap | None:
 
 @dataclass(frozen=True)
 class _Cell:
-    """One draft at one k, its time known and its acceptance open."""
+    """One draft at one k, its times known and its acceptance open. Milliseconds of one request."""
 
     k: int
-    request: Request
-    base: Request
+    prefill_ms: float
+    decode_ms: float
+    """All decode steps of a request if each gave one token."""
+    even_ms: float
+    """The whole time at which speculation neither gains nor loses."""
 
     @classmethod
     def of(cls, pricing: Pricing, candidate: Candidate, k: int, running: int, base: Request) -> _Cell:
-        return cls(k, pricing.request(candidate, k, min(float(running), pricing.limit(candidate, k))), base)
+        own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate, k)))
+        even = own.running * own.output_tokens * 1000.0 / base.tokens_per_s
+        return cls(k, own.running * own.prefill_ms, max(0.0, own.output_tokens - 1.0) * own.step.ms, even)
 
     def speedup(self, rate: float) -> float:
         """End-to-end speed-up where each position is accepted with probability `rate` once all before it were."""
-        length = length_of(rate, self.k)
-        steps = max(0.0, self.request.output_tokens - 1.0) / length
-        own = replace(self.request, steps=steps, acceptance_length=length)
-        return min(self.k + 1.0, own.tokens_per_s / self.base.tokens_per_s)
+        return min(self.k + 1.0, self.even_ms / (self.prefill_ms + self.decode_ms / length_of(rate, self.k)))
+
+    def even_rate(self) -> float | None:
+        """The acceptance from which on this k gains; None where not even full acceptance does."""
+        budget = self.even_ms - self.prefill_ms
+        if budget <= 0 or self.decode_ms / budget >= self.k + 1.0:
+            return None
+        return rate_of(max(1.0, self.decode_ms / budget), self.k)
 
 
 def length_of(rate: float, k: int) -> float:
     """Acceptance length at k, bonus included, where every position has the same conditional acceptance."""
-    return math.fsum(rate**position for position in range(k + 1))
+    return k + 1.0 if rate >= 1.0 else (1.0 - rate ** (k + 1)) / (1.0 - rate)
 
 
 def rate_of(length: float, k: int) -> float:
     """The conditional acceptance that gives an acceptance length between 1 and k + 1 at k, by bisection."""
     low, high = 0.0, 1.0
-    for _ in range(60):
+    for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if length_of(middle, k) < length else (low, middle)
     return (low + high) / 2
@@ -112,15 +122,8 @@ def _best(cells: list[_Cell], rate: float) -> tuple[float, int] | None:
 
 def _break_even(cells: list[_Cell]) -> float | None:
     """Smallest acceptance length at the reference k from which on some k gains; None where none does."""
-    found = _best(cells, 1.0)
-    if found is None or found[0] <= 1.0:
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        gained = _best(cells, middle)
-        low, high = (low, middle) if gained is not None and gained[0] > 1.0 else (middle, high)
-    return round(length_of(high, REFERENCE_K), 3)
+    rates = [rate for cell in cells if (rate := cell.even_rate()) is not None]
+    return round(length_of(min(rates), REFERENCE_K), 3) if rates else None
 
 
 def _hypothetical(situation: Situation) -> Iterator[tuple[tuple[str, int], ModelShape]]:
