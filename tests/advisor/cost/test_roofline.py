@@ -140,3 +140,11 @@ def test_a_card_that_somebody_timed_is_priced_at_its_timed_rates() -> None:
     assert slow.machine.bandwidth_gbs == pytest.approx(0.5 / 0.9 * fast.machine.bandwidth_gbs)
     assert slow.machine.tflops == fast.machine.tflops
     assert slow.target(1, 1, 500).ms > 1.5 * fast.target(1, 1, 500).ms
+
+
+def test_a_sparse_attentions_index_keys_are_cached_beside_the_latent_rows() -> None:
+    sparse = AttentionGroup(kind="mla", layers=61, kv_heads=1, head_dim=576, index_dim=128)
+    shape = llama_8b().model_copy(update={"attention": (sparse,)})
+    # vLLM 0.32: an index row is 128 bytes and a 4-byte scale; an 8-bit latent row 656 bytes.
+    assert kv_bytes_per_token(shape, tensor_parallel=8) == 61 * (576 * 2 + 132)
+    assert kv_bytes_per_token(shape, "fp8") == 61 * (656 + 132)
