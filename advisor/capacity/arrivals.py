@@ -1,4 +1,4 @@
-"""Requests as they arrive: from a process (rate, burstiness, lengths) or from a recorded trace. Reproducible by seed."""
+"""Requests as they arrive: from a process (rate, burstiness, lengths) or a recorded trace. Reproducible by seed."""
 
 from __future__ import annotations
 
@@ -129,12 +129,3 @@ def from_trace(
     outputs = np.maximum(1, np.asarray(output_tokens, dtype=np.int64)[order])
     times = (times[order] - times[order][0]) / speed
     return Arrivals(times, prompts, np.floor(prompts * cached_share).astype(np.int64), outputs)
-
-
-def all_at_once(n: int, prompt: Lengths, output: Lengths, *, seed: int = 0, cached_share: float = 0.0,
-                spread: float | None = None) -> Arrivals:
-    """n requests that are all there at the start: what an engine gives when it never waits for any."""
-    import numpy as np
-
-    drawn = from_process(1.0, n, prompt, output, seed=seed, cached_share=cached_share, spread=spread)
-    return Arrivals(np.zeros(n), drawn.prompt_tokens, drawn.cached_tokens, drawn.output_tokens)
