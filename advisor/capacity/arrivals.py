@@ -70,9 +70,11 @@ def draw_lengths(lengths: Lengths, n: int, generator: Any, spread: float | None 
     normal = NormalDist()
     grid = np.array([normal.inv_cdf((i + 0.5) / min(n, 4096)) for i in range(min(n, 4096))])
     values = np.exp(spread * grid)
-    if lengths.max is not None:
-        values = np.minimum(values, lengths.max * values.mean() / lengths.mean)
     values *= lengths.mean / values.mean()
+    for _ in range(20 if lengths.max is not None and lengths.max > lengths.mean else 0):
+        # What is cut off the longest is given to the others, so that the mean stays.
+        values = np.minimum(values, lengths.max)
+        values *= lengths.mean / values.mean()
     repeated = np.resize(values, n)
     return np.maximum(1, np.rint(generator.permutation(repeated))).astype(np.int64)
 

@@ -162,6 +162,13 @@ def run_steps(
             else:
                 break
             start = min(cached[r], goal[r] - 1)
+            if kv_blocks > 0 and not short and (held + goal[r]) // block_tokens + max_num_seqs + 1 > kv_blocks:
+                # Cached tokens come on top of the budget: from here on blocks are counted.
+                short = True
+                used = 0
+                for j in range(count):
+                    grow = 1 + k if j < scheduled else 0
+                    used += (tokens[active[j]] + grow + block_tokens - 1) // block_tokens
             if short and count > 0:
                 need = (goal[r] + block_tokens - 1) // block_tokens
                 if used + need > kv_blocks:
