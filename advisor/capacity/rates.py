@@ -143,7 +143,8 @@ def saturated_rps(model: EngineModel, stream: Stream, pains: Pains) -> float:
     import numpy as np
 
     most = most_running(model, stream.mean)
-    n = round(max(_LEAST_REQUESTS, 4.0 * most) * pains.effort)
+    # Fewer than four rounds of places would count mostly the filling and the emptying.
+    n = round(max(_LEAST_REQUESTS * pains.effort, 4.0 * most * max(1.0, pains.effort)))
     drawn = stream.at(1.0, n, pains.seed)
     run = simulate(model, replace(drawn, arrival_s=np.zeros(len(drawn))), seed=pains.seed, compiled=pains.compiled)
     ends = np.sort(run.finish_s)
