@@ -13,8 +13,8 @@ from advisor.capacity.bounds import MeanValues, saturation_rps
 from advisor.capacity.document import ArmPlan, ContextRoom, LoadPoint, Role
 from advisor.capacity.engine import engine_model
 from advisor.capacity.fleet import GROWTH, fleet_for, usd_per_million
-from advisor.capacity.rates import Pains, Stream, highest_rate, load_point, saturated_rps, spread_of_rate
-from advisor.capacity.simulation import EngineModel
+from advisor.capacity.rates import Effort, Stream, highest_rate, load_point, rate_ratio, requests_for, saturated_rps
+from advisor.capacity.simulation import COMPILED_FROM, EngineModel, numba_installed
 from advisor.decision import Choice, best_cell
 from advisor.intervals import Z80, log_sd_of
 from advisor.prediction import Pricing
@@ -27,6 +27,11 @@ from profiles.schema import Quantity
 
 _SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
 """Rates that are simulated, as shares of the highest saturation rate of all arms."""
+
+_SIMULATIONS = 14
+"""How many an arm takes, about."""
+_MOST_PLAIN = 15_000_000
+"""Decode steps, summed over requests, that plain Python gets through in a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Demand:
     usual_rate_rps: float | None
     peak_rate_rps: float | None
     price: Price | None
-    pains: Pains
+    effort: Effort
 
 
 def gpus_per_replica(situation: Situation) -> int:
@@ -88,8 +93,8 @@ def plan_arms(pricing: Pricing, arms: Sequence[Arm], demand: Demand) -> tuple[Ar
     if smallest is not None:
         room = smallest // 16 * 16 - max(max(arm.model.k_of) for arm in arms)
         stream = replace(stream, longest=min(room, stream.longest) if stream.longest is not None else room)
-    demand = replace(demand, stream=stream)
-    saturations = [saturated_rps(arm.model, stream, demand.pains) for arm in arms]
+    demand = replace(demand, stream=stream, effort=within_reason(demand.effort, arms, stream))
+    saturations = [saturated_rps(arm.model, stream, demand.effort) for arm in arms]
     grid = [share * max(saturations) for share in _SHARES]
     planned: list[ArmPlan] = []
     for arm, saturation in zip(arms, saturations, strict=True):
@@ -98,12 +103,26 @@ def plan_arms(pricing: Pricing, arms: Sequence[Arm], demand: Demand) -> tuple[Ar
     return tuple(planned)
 
 
+def within_reason(effort: Effort, arms: Sequence[Arm], stream: Stream) -> Effort:
+    """The effort for a whole plan: compiled where that pays, and less of it where long outputs would take minutes of
+    plain Python."""
+    work = sum(
+        _SIMULATIONS * requests_for(arm.model, stream, 0.5 * saturation_rps(arm.model, stream.mean), effort.times)
+        * stream.mean.output_tokens / arm.model.acceptance_length(1)
+        for arm in arms
+    )
+    compiled = effort.compiled if effort.compiled is not None else numba_installed() and work > COMPILED_FROM
+    if compiled or work <= _MOST_PLAIN:
+        return replace(effort, compiled=compiled)
+    return replace(effort, times=effort.times * max(0.2, _MOST_PLAIN / work), compiled=False)
+
+
 def _plan_arm(pricing: Pricing, arm: Arm, saturation: float, grid: Sequence[float], demand: Demand) -> ArmPlan:
     objective = pricing.situation.deployment.objective
     stream = demand.stream
 
     def at(rate: float) -> LoadPoint:
-        return load_point(arm.model, stream, rate, demand.pains, saturation)
+        return load_point(arm.model, stream, rate, demand.effort, saturation)
 
     def meets(point: LoadPoint) -> bool:
         return point.sustained and _within(point.ttft_ms, objective.ttft_ms) and _within(point.tpot_ms,
@@ -180,8 +199,8 @@ def _with_interval(pricing: Pricing, arm: Arm, stream: Stream, highest: float) -
     def meets(seen: MeanValues) -> bool:
         return _within(seen.ttft_ms, objective.ttft_ms) and _within(seen.tpot_ms, objective.tpot_ms)
 
-    slower = spread_of_rate(arm.model, stream, spread, meets)
-    faster = spread_of_rate(arm.model, stream, 1.0 / spread, meets)
+    slower = rate_ratio(arm.model, stream, spread, meets)
+    faster = rate_ratio(arm.model, stream, 1.0 / spread, meets)
     source = cell.tokens_per_s.source
     return Quantity(value=highest, low=highest * min(1.0, slower), high=highest * max(1.0, faster), source=source,
                     note="step time and acceptance; 80 %")

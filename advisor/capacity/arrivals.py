@@ -71,9 +71,10 @@ def draw_lengths(lengths: Lengths, n: int, generator: Any, spread: float | None 
     grid = np.array([normal.inv_cdf((i + 0.5) / min(n, 4096)) for i in range(min(n, 4096))])
     values = np.exp(spread * grid)
     values *= lengths.mean / values.mean()
-    for _ in range(20 if lengths.max is not None and lengths.max > lengths.mean else 0):
+    longest = lengths.max if lengths.max is not None and lengths.max > lengths.mean else None
+    for _ in range(20 if longest is not None else 0):
         # What is cut off the longest is given to the others, so that the mean stays.
-        values = np.minimum(values, lengths.max)
+        values = np.minimum(values, longest or 0.0)
         values *= lengths.mean / values.mean()
     repeated = np.resize(values, n)
     return np.maximum(1, np.rint(generator.permutation(repeated))).astype(np.int64)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from profiles.schema import SCHEMA_VERSION, Quantity, Schema
 
@@ -169,4 +167,3 @@ class CapacityPlan(Schema):
     cost_source: str
     """Which step-time model drove the simulation."""
     seed: int
-    extra: dict[str, Any] = Field(default_factory=dict)

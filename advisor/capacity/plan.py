@@ -10,7 +10,7 @@ from typing import Literal
 from advisor.capacity.arms import Demand, arms_of, gpus_per_replica, plan_arms
 from advisor.capacity.arrivals import Arrivals, log_sd_of_lengths
 from advisor.capacity.document import Abstention, ArmPlan, CapacityPlan, Traffic, Variant
-from advisor.capacity.rates import DEFAULT_PAINS, Pains, Stream
+from advisor.capacity.rates import DEFAULT_EFFORT, Effort, Stream
 from advisor.cost.machine import engine_limits
 from advisor.decision import decide
 from advisor.prediction import Pricing, price
@@ -34,7 +34,7 @@ class Question:
     """Labels of further candidates, each with its k or None for the best one."""
     trace: Arrivals | None = None
     trace_name: str = ""
-    pains: Pains = DEFAULT_PAINS
+    effort: Effort = DEFAULT_EFFORT
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
         abstained = [cannot]
         arms: tuple[ArmPlan, ...] = ()
     else:
-        demand = Demand(stream, rates.usual, rates.peak, price_found, question.pains)
+        demand = Demand(stream, rates.usual, rates.peak, price_found, question.effort)
         arms = plan_arms(pricing, arms_of(pricing, choice, question.named, stream), demand)
     if price_found is None and arms:
         abstained.append(Abstention(
@@ -96,7 +96,7 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
         assumptions=(*pricing.assumptions, *rates.assumptions, *_length_assumptions(stream), *situation.notes),
         warnings=tuple(_warnings(pricing)),
         cost_source=pricing.cost.description,
-        seed=question.pains.seed,
+        seed=question.effort.seed,
     )
 
 

@@ -22,17 +22,17 @@ _PER_RUNNING = 4
 
 
 @dataclass(frozen=True)
-class Pains:
+class Effort:
     """How simulations are run: what they are reproducible by, and what they may take."""
 
     seed: int = 0
-    effort: float = 1.0
+    times: float = 1.0
     """Times as many requests as by default."""
     compiled: bool | None = None
     """None leaves it to each simulation."""
 
 
-DEFAULT_PAINS = Pains()
+DEFAULT_EFFORT = Effort()
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,19 @@ class Stream:
                        cached_tokens=np.minimum(arrivals.cached_tokens, prompt))
 
 
-def requests_for(model: EngineModel, stream: Stream, rate_rps: float, effort: float = 1.0) -> int:
+def requests_for(model: EngineModel, stream: Stream, rate_rps: float, times: float = 1.0) -> int:
     """Requests to simulate: several times those in flight, so that the beginning does not count. Where the queue
     grows, fewer do: more would only say so at greater length."""
     seen = mean_values(model, stream.mean, rate_rps)
     if seen.saturated:
-        return round(effort * (_LEAST_REQUESTS / 2 + 2.0 * most_running(model, stream.mean)))
-    return round(effort * (_LEAST_REQUESTS + _PER_RUNNING * seen.running))
+        return round(times * (_LEAST_REQUESTS / 2 + 2.0 * most_running(model, stream.mean)))
+    return round(times * (_LEAST_REQUESTS + _PER_RUNNING * seen.running))
 
 
-def load_point(model: EngineModel, stream: Stream, rate_rps: float, pains: Pains, saturation: float) -> LoadPoint:
+def load_point(model: EngineModel, stream: Stream, rate_rps: float, effort: Effort, saturation: float) -> LoadPoint:
     """One simulated rate of an engine that saturates at another (a short run cannot tell rates just above it)."""
-    arrivals = stream.at(rate_rps, requests_for(model, stream, rate_rps, pains.effort), pains.seed)
-    run = simulate(model, arrivals, seed=pains.seed, compiled=pains.compiled)
+    arrivals = stream.at(rate_rps, requests_for(model, stream, rate_rps, effort.times), effort.seed)
+    run = simulate(model, arrivals, seed=effort.seed, compiled=effort.compiled)
     point = point_of(run, model, rate_rps)
     return point if rate_rps <= saturation else point.model_copy(update={"sustained": False})
 
@@ -137,16 +137,16 @@ def point_of(run: Run, model: EngineModel, rate_rps: float, request_overhead_ms:
     )
 
 
-def saturated_rps(model: EngineModel, stream: Stream, pains: Pains) -> float:
+def saturated_rps(model: EngineModel, stream: Stream, effort: Effort) -> float:
     """Requests per second of an engine that never waits for any: all are there at once, and those count that end
     while places are full and the queue is not empty."""
     import numpy as np
 
     most = most_running(model, stream.mean)
     # Fewer than four rounds of places would count mostly the filling and the emptying.
-    n = round(max(_LEAST_REQUESTS * pains.effort, 4.0 * most * max(1.0, pains.effort)))
-    drawn = stream.at(1.0, n, pains.seed)
-    run = simulate(model, replace(drawn, arrival_s=np.zeros(len(drawn))), seed=pains.seed, compiled=pains.compiled)
+    n = round(max(_LEAST_REQUESTS * effort.times, 4.0 * most * max(1.0, effort.times)))
+    drawn = stream.at(1.0, n, effort.seed)
+    run = simulate(model, replace(drawn, arrival_s=np.zeros(len(drawn))), seed=effort.seed, compiled=effort.compiled)
     ends = np.sort(run.finish_s)
     begin = float(ends[min(len(ends) - 2, int(most))])
     until = float(run.first_token_s.max())
@@ -175,7 +175,7 @@ def highest_rate(
     return good
 
 
-def spread_of_rate(model: EngineModel, stream: Stream, factor: float, meets_mean: Callable[[Any], bool]) -> float:
+def rate_ratio(model: EngineModel, stream: Stream, factor: float, meets_mean: Callable[[Any], bool]) -> float:
     """Highest rate within SLOs of an engine slower by `factor` over that of the engine as it is, by mean values."""
 
     def best(candidate: EngineModel) -> float:

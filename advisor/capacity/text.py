@@ -168,6 +168,9 @@ def _arms_table(plan: CapacityPlan) -> Table:
     row("saturates at, requests/s", (_rate(arm.saturation_rate_rps) for arm in plan.arms))
     row("  by mean values alone", (_rate(arm.saturation_bound_rps) for arm in plan.arms))
     row("tokens per step", (f"{arm.acceptance_length.value:.2f}" for arm in plan.arms))
+    row("TTFT and TPOT at the peak, ms", (
+        "–" if arm.at_peak is None else f"{number(arm.at_peak.ttft_ms)} and {number(arm.at_peak.tpot_ms)}"
+        for arm in plan.arms))
     row("KV cache, tokens", (number(arm.kv_tokens) for arm in plan.arms))
     row("KV left at the peak, all of p95 length", (percent(arm.kv_headroom_at_p95) for arm in plan.arms))
     row("$ per million output tokens, full", (_money(arm.usd_per_million_output_tokens) for arm in plan.arms))

@@ -87,14 +87,14 @@ def plan(
         return _gathered(wanted, base, named, offline=offline, quiet=quiet or muted)
 
     from advisor.capacity.plan import Question, capacity_plan, variant_of
-    from advisor.capacity.rates import Pains
+    from advisor.capacity.rates import Effort
     from advisor.capacity.simulation import numba_installed
 
     situation, labels = situation_of(stated, False)
     # Several plans of one run pay for loading the compiler.
-    pains = Pains(seed, effort, True if numba_installed() and len(what_ifs) * effort > 1 else None)
+    chosen = Effort(seed, effort, True if numba_installed() and len(what_ifs) * effort > 1 else None)
     question = Question(prices=table, peak_rate_rps=peak, burstiness=burstiness, named=labels, trace=arrivals,
-                        trace_name=trace.name if trace is not None else "", pains=pains)
+                        trace_name=trace.name if trace is not None else "", effort=chosen)
     found = capacity_plan(situation, question)
     variants = []
     for text, change in changes:

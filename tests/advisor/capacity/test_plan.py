@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from advisor.capacity.document import CapacityPlan
 from advisor.capacity.engine import accept_row, engine_model
 from advisor.capacity.plan import Question, capacity_plan
-from advisor.capacity.rates import Pains
+from advisor.capacity.rates import Effort
 from advisor.capacity.text import render_plan
 from advisor.cost.measured import MeasuredCost
 from advisor.prediction import price
@@ -23,8 +24,8 @@ from profiles.schema import Source
 from profiles.workload import Lengths
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
-LIGHT = Pains(effort=0.5)
-QUESTION = Question(prices=price_table(), pains=LIGHT)
+LIGHT = Effort(times=0.5)
+QUESTION = Question(prices=price_table(), effort=LIGHT)
 ENGINE = {"max_num_seqs": 64}
 
 
@@ -42,7 +43,7 @@ def plan() -> CapacityPlan:
 
 
 def test_the_null_candidate_comes_first_and_another_beside_it(plan: CapacityPlan) -> None:
-    assert [arm.role for arm in plan.arms][0] == "null"
+    assert next(arm.role for arm in plan.arms) == "null"
     assert plan.arms[0].label == "none"
     assert len(plan.arms) == 2
     assert plan.abstained == ()
@@ -75,7 +76,7 @@ def test_longer_contexts_leave_room_for_fewer(plan: CapacityPlan) -> None:
     for arm in plan.arms:
         assert [room.percentile for room in arm.contexts] == ["mean", "p50", "p90", "p95", "p99"]
         rooms = [room.max_concurrency for room in arm.contexts[1:]]
-        assert all(a is not None and b is not None and a >= b for a, b in zip(rooms, rooms[1:], strict=False))
+        assert all(a is not None and b is not None and a >= b for a, b in itertools.pairwise(rooms))
 
 
 def test_a_draft_takes_room_from_the_kv_cache(plan: CapacityPlan) -> None:

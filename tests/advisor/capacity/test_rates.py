@@ -7,7 +7,7 @@ import pytest
 from advisor.capacity.arrivals import from_trace
 from advisor.capacity.bounds import mean_values, saturation_rps
 from advisor.capacity.document import LoadPoint
-from advisor.capacity.rates import DEFAULT_PAINS, Stream, highest_rate, load_point, saturated_rps, spread_of_rate
+from advisor.capacity.rates import DEFAULT_PAINS, Stream, highest_rate, load_point, rate_ratio, saturated_rps
 from profiles.workload import Lengths
 from tests.advisor.capacity.engines import engine
 
@@ -65,9 +65,9 @@ def test_without_slo_the_highest_rate_is_near_but_not_above_saturation() -> None
 
 
 def test_a_slower_engine_serves_less_by_mean_values() -> None:
-    slower = spread_of_rate(MODEL, STREAM, 1.25, lambda seen: True)
+    slower = rate_ratio(MODEL, STREAM, 1.25, lambda seen: True)
     assert slower == pytest.approx(1 / 1.25, rel=0.02)
-    assert spread_of_rate(MODEL, STREAM, 1.25, lambda seen: seen.tpot_ms <= 15.0) < slower
+    assert rate_ratio(MODEL, STREAM, 1.25, lambda seen: seen.tpot_ms <= 15.0) < slower
 
 
 def test_requests_are_cut_to_what_the_engine_takes() -> None:

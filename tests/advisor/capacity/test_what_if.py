@@ -67,5 +67,4 @@ def test_times_measured_on_other_hardware_are_dropped_and_acceptance_is_kept() -
 ])
 def test_what_means_nothing_is_refused_with_what_was_expected(text: str, part: str) -> None:
     with pytest.raises(InputError, match=part):
-        changes = parse_change(text)
-        changed_deployment(DEPLOYMENT, changes)
+        changed_deployment(DEPLOYMENT, parse_change(text))
