@@ -1,14 +1,17 @@
 """Fits the simulation's constants to some of the loads measured on a real engine, and scores it on the others.
 
 Used by benchmarks.capacity_on_cpu. Both sides see the very same requests: the times at which they were sent, and their
-lengths. What is fitted, per arm: a step's time, its growth with requests, a prompt token's time, and what the server
-takes of a request before and after the engine. Acceptance by position is counted on the fitted loads only.
+lengths. The answers' streams show the engine's steps: what comes at the same moment came of one step, and the time
+since the moment before is its length. A step's time, its growth with decoding requests and with prompt tokens are
+fitted to the steps of the fitted loads, what the server takes besides to their times to first token, and acceptance by
+position is counted on them.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +20,7 @@ import numpy as np
 from advisor.capacity.arrivals import from_trace
 from advisor.capacity.simulation import EngineModel, simulate
 from advisor.capacity.step_table import StepTable
+from advisor.cost.fit import nonnegative_least_squares
 
 SEQS, BUDGET = 8, 2048
 """max_num_seqs and max_num_batched_tokens of the servers."""
@@ -35,6 +39,8 @@ class Load:
     last_s: tuple[float, ...]
     prompt_tokens: tuple[int, ...]
     output_tokens: tuple[int, ...]
+    chunks_s: tuple[tuple[float, ...], ...]
+    """When each piece of each answer came."""
 
     @property
     def rate_rps(self) -> float:
@@ -95,45 +101,53 @@ def simulated(load: Load, constants: Constants, k: int, per_position: Sequence[f
     )
 
 
-def misfit(constants: Constants, loads: Sequence[Load], k: int, per_position: Sequence[float]) -> float:
-    """Sum of squared log ratios of mean and median TTFT and TPOT over the loads."""
-    total = 0.0
-    for load in loads:
-        real, model = measured(load), simulated(load, constants, k, per_position)
-        for one, other in ((real.ttft_ms, model.ttft_ms), (real.tpot_ms, model.tpot_ms)):
-            for middle in (np.mean, np.median):
-                total += math.log(float(middle(other)) / float(middle(one))) ** 2
-    return total
+@dataclass(frozen=True)
+class Step:
+    """One engine step as the streams show it."""
+
+    ms: float
+    decoding: int
+    """Requests that got tokens after their first."""
+    prompt_tokens: int
+    """Of requests that got their first."""
+
+
+_TOGETHER_S = 0.012
+"""Pieces of one step reach the client within this time; steps of the CPU engine take many times as long."""
+
+
+def steps_of(load: Load) -> list[Step]:
+    """The steps during which the engine was busy from end to end."""
+    events = sorted((at, number, i == 0) for number, times in enumerate(load.chunks_s) for i, at in enumerate(times))
+    groups: list[list[tuple[float, int, bool]]] = []
+    for event in events:
+        if groups and event[0] - groups[-1][0][0] <= _TOGETHER_S:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    last = [times[-1] for times in load.chunks_s]
+    found = []
+    for before, group in itertools.pairwise(groups):
+        # Somebody's answer went on after the step before: the engine did not wait in between.
+        if not any(last[number] > before[-1][0] + _TOGETHER_S for _, number, _ in before):
+            continue
+        first = sum(load.prompt_tokens[number] for _, number, begins in group if begins)
+        found.append(Step(1e3 * (group[0][0] - before[0][0]), sum(not begins for _, _, begins in group), first))
+    return found
 
 
 def fitted(loads: Sequence[Load], k: int, per_position: Sequence[float]) -> Constants:
-    """The constants that come nearest to the fitted loads: a pattern search over their logarithms."""
+    """The constants that come nearest to the steps and first tokens of the fitted loads."""
     chosen = [load for load in loads if load.role == "fitted"]
-    tpot = float(np.median(np.concatenate([measured(load).tpot_ms for load in chosen])))
-    length = 1.0 + sum(per_position[:k])
-    start = [math.log(v) for v in (0.8 * tpot * length, 0.08 * tpot * length, 0.02 * tpot, 0.2 * tpot)]
-    return Constants(*(math.exp(v) for v in _pattern_search(
-        lambda x: misfit(Constants(*(math.exp(v) for v in x)), chosen, k, per_position), start)))
-
-
-def _pattern_search(cost: Callable[[list[float]], float], start: list[float], rounds: int = 60) -> list[float]:
-    """The best point found by steps along each axis, halved when none helps."""
-    best, value, reach = list(start), cost(start), 0.5
-    for _ in range(rounds):
-        improved = False
-        for axis in range(len(best)):
-            for sign in (1.0, -1.0):
-                tried = list(best)
-                tried[axis] += sign * reach
-                found = cost(tried)
-                if found < value - 1e-9:
-                    best, value, improved = tried, found, True
-                    break
-        if not improved:
-            reach *= 0.5
-            if reach < 0.004:
-                break
-    return best
+    steps = [step for load in chosen for step in steps_of(load)]
+    middle = float(np.median([step.ms for step in steps]))
+    # A hiccup of the machine is no property of the engine.
+    steps = [step for step in steps if step.ms < 4.0 * middle + 20.0 * step.prompt_tokens]
+    rows = [[1.0 / step.ms, step.decoding / step.ms, step.prompt_tokens / step.ms] for step in steps]
+    step_ms, per_request, per_prompt_token = map(float, nonnegative_least_squares(rows, [1.0] * len(rows)))
+    bare = Constants(step_ms, per_request, per_prompt_token, 0.0)
+    late = [measured(load).ttft_ms - simulated(load, bare, k, per_position).ttft_ms for load in chosen]
+    return Constants(step_ms, per_request, per_prompt_token, max(0.0, float(np.median(np.concatenate(late)))))
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,9 @@ def note(text: str) -> None:
 
 # --- the load ------------------------------------------------------------------------------------------------------
 async def send(url: str, token: str, model: str, prompts: Sequence[Prompt], outputs: Sequence[int],
-               times: Sequence[float]) -> list[tuple[float, float, float, int, int]]:
-    """Each prompt at its time, whatever came of those before: (sent, first, last, prompt tokens, output tokens)."""
+               times: Sequence[float]) -> list[tuple[float, tuple[float, ...], int, int]]:
+    """Each prompt at its time, whatever came of those before: (sent, when each piece came, prompt tokens, output
+    tokens)."""
     import httpx
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
@@ -59,12 +60,12 @@ async def send(url: str, token: str, model: str, prompts: Sequence[Prompt], outp
                                  trust_env=False) as client:
         begin = time.perf_counter()
 
-        async def one(prompt: Prompt, output: int, at: float) -> tuple[float, float, float, int, int]:
+        async def one(prompt: Prompt, output: int, at: float) -> tuple[float, tuple[float, ...], int, int]:
             await asyncio.sleep(max(0.0, begin + at - time.perf_counter()))
             body = {"model": model, "prompt": prompt.as_text(), "max_tokens": output, "temperature": 0.0,
                     "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
             sent = time.perf_counter() - begin
-            first = last = 0.0
+            came: list[float] = []
             usage: dict[str, Any] = {}
             async with client.stream("POST", f"{url}/v1/completions", json=body) as response:
                 response.raise_for_status()
@@ -74,9 +75,8 @@ async def send(url: str, token: str, model: str, prompts: Sequence[Prompt], outp
                     event = json.loads(line[6:])
                     usage = event.get("usage") or usage
                     if event.get("choices"):
-                        last = time.perf_counter() - begin
-                        first = first or last
-            return sent, first, last, int(usage["prompt_tokens"]), int(usage["completion_tokens"])
+                        came.append(time.perf_counter() - begin)
+            return sent, tuple(came), int(usage["prompt_tokens"]), int(usage["completion_tokens"])
 
         return list(await asyncio.gather(*map(one, prompts, outputs, times)))
 
@@ -92,10 +92,11 @@ def run_load(name: str, role: str, url: str, token: str, model: str, rate: float
     rows = asyncio.run(send(url, token, model, prompts, outputs, times.tolist()))
     rows.sort()
     start = rows[0][0]
-    note(f"{name}: {n} requests in {max(r[2] for r in rows):.0f} s, mean TTFT "
-         f"{1e3 * np.mean([r[1] - r[0] for r in rows]):.0f} ms")
-    return Load(name, role, tuple(r[0] - start for r in rows), tuple(r[1] - start for r in rows),
-                tuple(r[2] - start for r in rows), tuple(r[3] for r in rows), tuple(r[4] for r in rows))
+    note(f"{name}: {n} requests in {max(r[1][-1] for r in rows):.0f} s, mean TTFT "
+         f"{1e3 * np.mean([r[1][0] - r[0] for r in rows]):.0f} ms")
+    chunks = tuple(tuple(at - start for at in r[1]) for r in rows)
+    return Load(name, role, tuple(r[0] - start for r in rows), tuple(c[0] for c in chunks),
+                tuple(c[-1] for c in chunks), tuple(r[2] for r in rows), tuple(r[3] for r in rows), chunks)
 
 
 # --- the server ----------------------------------------------------------------------------------------------------
@@ -156,8 +157,7 @@ def _counters(server: WatchedServer) -> Any:
 def report(found: Sequence[dict[str, Any]], machine: str, command: str) -> str:
     rows, lines = [], []
     for arm in found:
-        loads = [Load(**{name: tuple(v) if isinstance(v, list) else v for name, v in load.items()})
-                 for load in arm["loads"]]
+        loads = [Load(**load) for load in arm["loads"]]
         constants = fitted(loads, arm["k"], arm["per_position"])
         rows += rows_of(arm["arm"], loads, constants, arm["k"], arm["per_position"])
         accepted = ", ".join(f"{p:.2f}" for p in arm["per_position"])
