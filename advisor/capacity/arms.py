@@ -25,10 +25,10 @@ from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.methods import method
 from profiles.schema import Quantity
 
-_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
+_SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 1.0)
 """Rates that are simulated, as shares of the highest saturation rate of all arms."""
 
-_SIMULATIONS = 14
+_SIMULATIONS = 12
 """How many an arm takes, about."""
 _MOST_PLAIN = 15_000_000
 """Decode steps, summed over requests, that plain Python gets through in a few seconds."""

@@ -93,7 +93,7 @@ def mean_values(model: EngineModel, request: MeanRequest, rate_rps: float) -> Me
     most = most_running(model, request)
     low, high = 0.0, most
     saturated = rate_rps * cycle_ms(model, request, most) / 1000.0 > most
-    for _ in range(0 if saturated else 24):
+    for _ in range(0 if saturated else 18):
         middle = 0.5 * (low + high)
         if rate_rps * cycle_ms(model, request, max(1.0, middle)) / 1000.0 > middle:
             low = middle

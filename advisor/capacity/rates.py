@@ -158,7 +158,7 @@ def saturated_rps(model: EngineModel, stream: Stream, effort: Effort) -> float:
 
 def highest_rate(
     points: Sequence[LoadPoint], at: Callable[[float], LoadPoint], meets: Callable[[LoadPoint], bool],
-    saturation: float, rounds: int = 4,
+    saturation: float, rounds: int = 3,
 ) -> float:
     """The highest rate whose point (`at` a rate) `meets` what is asked, begun from points already simulated; 0 where
     not even the lowest does, and never more than the saturation."""
@@ -180,7 +180,7 @@ def rate_ratio(model: EngineModel, stream: Stream, factor: float, meets_mean: Ca
 
     def best(candidate: EngineModel) -> float:
         low, high = 0.0, saturation_rps(candidate, stream.mean)
-        for _ in range(16):
+        for _ in range(12):
             middle = 0.5 * (low + high)
             seen = mean_values(candidate, stream.mean, middle)
             if not seen.saturated and meets_mean(seen):

@@ -7,7 +7,7 @@ import pytest
 from advisor.capacity.arrivals import from_trace
 from advisor.capacity.bounds import mean_values, saturation_rps
 from advisor.capacity.document import LoadPoint
-from advisor.capacity.rates import DEFAULT_PAINS, Stream, highest_rate, load_point, rate_ratio, saturated_rps
+from advisor.capacity.rates import DEFAULT_EFFORT, Stream, highest_rate, load_point, rate_ratio, saturated_rps
 from profiles.workload import Lengths
 from tests.advisor.capacity.engines import engine
 
@@ -16,7 +16,7 @@ MODEL = engine(per_request_ms=0.3, seqs=32)
 
 
 def _at(rate: float) -> LoadPoint:
-    return load_point(MODEL, STREAM, rate, DEFAULT_PAINS, saturated_rps(MODEL, STREAM, DEFAULT_PAINS))
+    return load_point(MODEL, STREAM, rate, DEFAULT_EFFORT, saturated_rps(MODEL, STREAM, DEFAULT_EFFORT))
 
 
 def test_latency_and_load_grow_with_the_rate() -> None:
@@ -40,11 +40,11 @@ def test_mean_values_foresee_the_simulation_at_half_the_load() -> None:
 
 
 def test_a_rate_beyond_saturation_is_not_sustained() -> None:
-    assert not _at(1.2 * saturated_rps(MODEL, STREAM, DEFAULT_PAINS)).sustained
+    assert not _at(1.2 * saturated_rps(MODEL, STREAM, DEFAULT_EFFORT)).sustained
 
 
 def test_the_highest_rate_meets_the_slo_and_the_next_does_not() -> None:
-    saturation = saturated_rps(MODEL, STREAM, DEFAULT_PAINS)
+    saturation = saturated_rps(MODEL, STREAM, DEFAULT_EFFORT)
 
     def meets(point: LoadPoint) -> bool:
         return point.sustained and point.tpot_ms <= 15.0
@@ -59,7 +59,7 @@ def test_an_slo_that_no_rate_meets_gives_none() -> None:
 
 
 def test_without_slo_the_highest_rate_is_near_but_not_above_saturation() -> None:
-    saturation = saturated_rps(MODEL, STREAM, DEFAULT_PAINS)
+    saturation = saturated_rps(MODEL, STREAM, DEFAULT_EFFORT)
     best = highest_rate([_at(0.5 * saturation)], _at, lambda point: point.sustained, saturation)
     assert 0.85 * saturation < best <= saturation
 
@@ -86,5 +86,5 @@ def test_a_trace_is_repeated_at_the_asked_rate() -> None:
 
 def test_short_memory_shows_as_preemptions_or_fewer_running() -> None:
     tight = engine(per_request_ms=0.3, seqs=32, kv_tokens=2400)
-    free, held = (saturated_rps(model, STREAM, DEFAULT_PAINS) for model in (MODEL, tight))
+    free, held = (saturated_rps(model, STREAM, DEFAULT_EFFORT) for model in (MODEL, tight))
     assert held < 0.8 * free

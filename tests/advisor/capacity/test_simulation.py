@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from advisor.capacity.arrivals import Arrivals, from_process
 from advisor.capacity.bounds import MeanRequest, saturation_rps, single_server_wait_s
-from advisor.capacity.rates import DEFAULT_PAINS, Stream, saturated_rps
+from advisor.capacity.rates import DEFAULT_EFFORT, Stream, saturated_rps
 from advisor.capacity.simulation import EngineModel, Run, simulate
 from profiles.workload import Lengths
 from tests.advisor.capacity.engines import engine, requests
@@ -178,6 +178,6 @@ def test_an_engine_for_one_request_at_a_time_waits_as_pollaczek_and_khinchine_sa
 def test_saturation_agrees_with_mean_values(k: int, kv: int | None) -> None:
     model = engine(k=k, accept=(0.75, 0.5, 0.25)[:k], per_request_ms=0.2, per_draft_ms=1.0, kv_tokens=kv, seqs=48)
     stream = Stream(Lengths(mean=300, p95=600), Lengths(mean=120, p95=250))
-    simulated = saturated_rps(model, stream, DEFAULT_PAINS)
+    simulated = saturated_rps(model, stream, DEFAULT_EFFORT)
     bound = saturation_rps(model, MeanRequest(300, 0, 120))
     assert 0.75 * bound < simulated < 1.05 * bound
