@@ -94,7 +94,7 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
         arms=arms,
         abstained=tuple(abstained),
         assumptions=(*pricing.assumptions, *rates.assumptions, *_length_assumptions(stream), *situation.notes),
-        warnings=tuple(_warnings(pricing)),
+        warnings=tuple(_warnings(pricing, [label for label, _ in question.named], arms)),
         cost_source=pricing.cost.description,
         seed=question.effort.seed,
     )
@@ -147,11 +147,17 @@ def _rates(pricing: Pricing, question: Question) -> _Rates:
     workload = pricing.situation.deployment.workload
     recorded = next((e.requests for e in reversed(pricing.situation.evidence) if e.requests is not None), None)
     assumptions: list[str] = []
+    server = pricing.situation.server
     usual = question.usual_rate_rps or workload.arrival_rate_rps
     if usual is None and question.trace is not None and math.isfinite(question.trace.rate_rps):
         usual = question.trace.rate_rps
-    if usual is None and workload.concurrency is None and recorded is not None and recorded.arrival_rate_rps:
-        usual = recorded.arrival_rate_rps
+    if usual is None and workload.concurrency is None:
+        if server is not None and server.request_rate_rps is not None and server.request_rate_rps.value > 0:
+            usual = server.request_rate_rps.value
+            assumptions.append(f"{usual:.3g} requests per second, as the server shows")
+        elif recorded is not None and recorded.arrival_rate_rps:
+            usual = recorded.arrival_rate_rps
+            assumptions.append(f"{usual:.3g} requests per second, as recorded")
     if usual is None:
         assumed = any(text.startswith("load not stated") and text.endswith("assumed")
                       for text in pricing.traffic.assumptions)
@@ -163,22 +169,36 @@ def _rates(pricing: Pricing, question: Question) -> _Rates:
                              "of recorded requests",
             ),))
         if not assumed:
-            concurrency = pricing.traffic.running or float(pricing.running)
-            latency = pricing.request(NO_SPECULATION, 0, float(pricing.running)).total_ms / 1000.0
-            usual = concurrency / latency
-            assumptions.append(f"{concurrency:g} running requests are {usual:.3g} arriving per second without "
+            # More than fit wait, and those that wait do not arrive any faster.
+            each = min(float(pricing.running), pricing.limit(NO_SPECULATION))
+            running = each * pricing.situation.deployment.engine.data_parallel_size
+            running = min(running, pricing.traffic.running or running)
+            usual = running / (pricing.request(NO_SPECULATION, 0, each).total_ms / 1000.0)
+            assumptions.append(f"{running:g} running requests are {usual:.3g} arriving per second without "
                                "speculation (Little's law)")
     peak = question.peak_rate_rps
     if peak is None and usual is not None:
-        ratio = 1.0
-        if workload.concurrency_p95 and pricing.traffic.running:
-            ratio = max(1.0, workload.concurrency_p95 / pricing.traffic.running)
-            assumptions.append(f"the peak is taken as {ratio:.2f} times the usual rate, as the stated p95 of "
-                               "concurrency is to its mean")
+        ratio = _peak_to_mean(pricing)
+        if ratio is not None:
+            assumptions.append(f"the peak is taken as {ratio:.2f} times the usual rate, as the p95 of concurrency is "
+                               "to its mean")
         else:
             assumptions.append("no peak is stated (--peak): the usual rate is taken for it")
-        peak = usual * ratio
+        peak = usual * (ratio or 1.0)
     return _Rates(usual, peak, tuple(assumptions), ())
+
+
+def _peak_to_mean(pricing: Pricing) -> float | None:
+    """How many times the mean the p95 of concurrency is: stated or recorded; None where neither."""
+    workload = pricing.situation.deployment.workload
+    recorded = next((e.requests for e in reversed(pricing.situation.evidence) if e.requests is not None), None)
+    if workload.concurrency_p95 and pricing.traffic.running:
+        return max(1.0, workload.concurrency_p95 / pricing.traffic.running)
+    seen = recorded.concurrency if recorded is not None else {}
+    mean, p95 = seen.get("mean"), seen.get("p95")
+    if isinstance(mean, (int, float)) and isinstance(p95, (int, float)) and mean > 0:
+        return max(1.0, float(p95) / float(mean))
+    return None
 
 
 def _cannot_run(pricing: Pricing, stream: Stream, unknown_hardware: bool) -> Abstention | None:
@@ -201,8 +221,10 @@ def _cannot_run(pricing: Pricing, stream: Stream, unknown_hardware: bool) -> Abs
     return None
 
 
-def _warnings(pricing: Pricing) -> list[str]:
-    found = []
+def _warnings(pricing: Pricing, named: Sequence[str], arms: Sequence[ArmPlan]) -> list[str]:
+    planned = {arm.label for arm in arms}
+    found = [f"{label} is not planned for: {pricing.unusable.get(label, 'it does not fit into the memory')}"
+             for label in named if arms and label not in planned]
     if pricing.capped:
         found.append(pricing.capped)
     if pricing.plan(NO_SPECULATION, 0).kv_tokens_without is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from advisor.capacity.bounds import MeanRequest, cycle_ms
 from advisor.capacity.document import CapacityPlan
 from advisor.capacity.engine import accept_row, engine_model
 from advisor.capacity.plan import Question, capacity_plan
@@ -19,7 +20,7 @@ from advisor.prediction import price
 from advisor.situation import Situation
 from profiles.catalog.prices import PriceTable, price_table
 from profiles.deployment import NO_SPECULATION
-from profiles.evidence import PairedBlock, PairedComparison
+from profiles.evidence import Evidence, PairedBlock, PairedComparison, RequestsEvidence
 from profiles.schema import Source
 from profiles.workload import Lengths
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
@@ -163,6 +164,37 @@ def test_a_trial_on_this_machine_drives_the_simulation() -> None:
     found = planned(situation)
     assert found.arms[0].highest_rate_rps.source is Source.MEASURED
     assert "measured by a trial" in found.cost_source
+
+
+def test_an_engine_of_the_simulation_takes_the_time_that_prices_are_made_of() -> None:
+    pricing = price(gpu_situation("H100", engine=ENGINE, concurrency=8, prompt_tokens=400, output_tokens=200))
+    candidate = pricing.candidates[0]
+    lengths = Lengths(mean=400), Lengths(mean=200)
+    for arm, k in ((NO_SPECULATION, 0), (candidate, 3)):
+        model = engine_model(pricing, arm, k, None, *lengths)
+        for running in (1, 8, 32):
+            assert cycle_ms(model, MeanRequest(400, 0, 200), running) == pytest.approx(
+                pricing.request(arm, k, running).total_ms, rel=0.05)
+
+
+def test_recorded_requests_give_rate_and_peak() -> None:
+    recorded = RequestsEvidence(requests=500, duration_s=250.0, arrival_rate_rps=2.0,
+                                prompt_tokens=Lengths(mean=100, p95=200), output_tokens=Lengths(mean=50, p95=90),
+                                concurrency={"mean": 4.0, "p95": 10.0})
+    evidence = Evidence(kind="requests", collected_at="2026-01-01T00:00:00Z", tool_version="0", command="probe",
+                        requests=recorded)
+    found = planned(gpu_situation("H100", engine=ENGINE, evidence=(evidence,)))
+    assert found.traffic.usual_rate_rps == 2.0
+    assert found.traffic.peak_rate_rps == pytest.approx(5.0)
+    assert found.traffic.prompt_tokens == 100
+    assert any("as recorded" in text for text in found.assumptions)
+
+
+def test_more_requests_than_the_engine_takes_do_not_arrive_any_faster() -> None:
+    lengths = {"prompt_tokens": 100, "output_tokens": 50}
+    full, beyond = (planned(gpu_situation("H100", engine={"max_num_seqs": 16}, concurrency=n, **lengths))
+                    for n in (16, 400))
+    assert beyond.traffic.usual_rate_rps == pytest.approx(full.traffic.usual_rate_rps)
 
 
 # --- what it does not say ------------------------------------------------------------------------------------------
