@@ -93,7 +93,7 @@ def plan_arms(pricing: Pricing, arms: Sequence[Arm], demand: Demand) -> tuple[Ar
     if smallest is not None:
         room = smallest // 16 * 16 - max(max(arm.model.k_of) for arm in arms)
         stream = replace(stream, longest=min(room, stream.longest) if stream.longest is not None else room)
-    demand = replace(demand, stream=stream, effort=within_reason(demand.effort, arms, stream))
+    demand = replace(demand, stream=stream)
     saturations = [saturated_rps(arm.model, stream, demand.effort) for arm in arms]
     grid = [share * max(saturations) for share in _SHARES]
     planned: list[ArmPlan] = []

@@ -68,16 +68,17 @@ def draw_lengths(lengths: Lengths, n: int, generator: Any, spread: float | None 
         known = log_sd_of_lengths(lengths)
         spread = ASSUMED_LENGTH_LOG_SD if known is None else known
     normal = NormalDist()
-    grid = np.array([normal.inv_cdf((i + 0.5) / min(n, 4096)) for i in range(min(n, 4096))])
-    values = np.exp(spread * grid)
+    parts = min(n, 4096)
+    grid = np.array([normal.inv_cdf((i + 0.5) / parts) for i in range(parts)])
+    middles = (np.arange(n) + 0.5) / n
+    values = np.exp(spread * np.interp(middles, (np.arange(parts) + 0.5) / parts, grid))
     values *= lengths.mean / values.mean()
     longest = lengths.max if lengths.max is not None and lengths.max > lengths.mean else None
     for _ in range(20 if longest is not None else 0):
         # What is cut off the longest is given to the others, so that the mean stays.
         values = np.minimum(values, longest or 0.0)
         values *= lengths.mean / values.mean()
-    repeated = np.resize(values, n)
-    return np.maximum(1, np.rint(generator.permutation(repeated))).astype(np.int64)
+    return np.maximum(1, np.rint(generator.permutation(values))).astype(np.int64)
 
 
 def from_process(

@@ -18,15 +18,15 @@ class LoadPoint(Schema):
     sustained: bool
     """The engine keeps up; otherwise the queue grows, and the latencies only say how long was simulated."""
     running: float
-    """Mean requests in the engine."""
+    """Mean requests in the engine, those that wait for a place included."""
     ttft_ms: float
     """Time to first token, queueing included."""
     ttft_p95_ms: float
     tpot_ms: float
-    """Time per output token after the first."""
+    """Time per output token after the first, over all tokens."""
     tpot_p95_ms: float
     latency_s: float
-    """Arrival to last token."""
+    """Arrival to last token, from the mean load by Little's law."""
     output_tokens_per_s: float
     kv_usage: float | None
     """Mean share of the KV cache that requests hold; null where its size is unknown."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from advisor.capacity.arms import Demand, arms_of, gpus_per_replica, plan_arms
+from advisor.capacity.arms import Demand, arms_of, gpus_per_replica, plan_arms, within_reason
 from advisor.capacity.arrivals import Arrivals, log_sd_of_lengths
 from advisor.capacity.document import Abstention, ArmPlan, CapacityPlan, Traffic, Variant
 from advisor.capacity.rates import DEFAULT_EFFORT, Effort, Stream
@@ -59,14 +59,19 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
     price_found = question.prices.of(situation.gpu.name if situation.gpu is not None else situation.runner)
     rates = _rates(pricing, question)
     abstained = [*rates.abstained]
+    said: list[str] = []
     unknown_hardware = situation.gpu is None and situation.runner != "cpu"
     cannot = _cannot_run(pricing, stream, unknown_hardware)
     if cannot is not None:
         abstained = [cannot]
         arms: tuple[ArmPlan, ...] = ()
     else:
-        demand = Demand(stream, rates.usual, rates.peak, price_found, question.effort)
-        arms = plan_arms(pricing, arms_of(pricing, choice, question.named, stream), demand)
+        wanted = arms_of(pricing, choice, question.named, stream)
+        effort = within_reason(question.effort, wanted, stream)
+        arms = plan_arms(pricing, wanted, Demand(stream, rates.usual, rates.peak, price_found, effort))
+        if effort.times < question.effort.times:
+            said.append(f"{100 * effort.times / question.effort.times:.0f} % of the usual requests are simulated: so "
+                        "long outputs take plain Python minutes, and seconds with the extra `plan` (numba)")
     if price_found is None and arms:
         abstained.append(Abstention(
             about="money", why="the price table has no price for this hardware",
@@ -93,7 +98,7 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
         price=price_found.described if price_found is not None else "none",
         arms=arms,
         abstained=tuple(abstained),
-        assumptions=(*pricing.assumptions, *rates.assumptions, *_length_assumptions(stream), *situation.notes),
+        assumptions=(*pricing.assumptions, *rates.assumptions, *_length_assumptions(stream), *said, *situation.notes),
         warnings=tuple(_warnings(pricing, [label for label, _ in question.named], arms)),
         cost_source=pricing.cost.description,
         seed=question.effort.seed,

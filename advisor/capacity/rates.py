@@ -13,12 +13,12 @@ from advisor.capacity.document import LoadPoint
 from advisor.capacity.simulation import EngineModel, Run, simulate
 from profiles.workload import Lengths
 
-_WARM_UP = 0.15
-"""Share of the requests, first come, that find an engine emptier than it will be: not counted."""
+_WARM_UP = 0.1
+"""Share of the requests, first come, that are not counted."""
 _MOST_WAITING = 0.05
 """An engine keeps up with a rate if no more than this share of all requests waits when the last one arrives."""
-_LEAST_REQUESTS = 240
-_PER_RUNNING = 4
+_LEAST_REQUESTS = 200
+_PER_RUNNING = 6
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,21 @@ class Stream:
             )
         return self._within(found)
 
+    def under_way(self, n: int, seed: int) -> Arrivals:
+        """n requests in the middle of being answered, all there at the start: their prompts and a part of their
+        output are in the KV cache. An engine at work is found with long requests more often than with short ones, and
+        with each at any point of its way."""
+        import numpy as np
+
+        generator = np.random.default_rng((seed, 1))
+        drawn = self.at(1.0, max(64, 4 * n), seed + 1)
+        weights = drawn.output_tokens / drawn.output_tokens.sum()
+        chosen = generator.choice(len(drawn), size=n, p=weights)
+        output = drawn.output_tokens[chosen]
+        left = np.maximum(1, np.ceil(output * generator.random(n)).astype(np.int64))
+        held = drawn.prompt_tokens[chosen] + output - left
+        return Arrivals(np.zeros(n), held, held - 1, left)
+
     def _within(self, arrivals: Arrivals) -> Arrivals:
         """No request longer than the engine takes: the prompt is cut first, as clients do."""
         import numpy as np
@@ -85,8 +100,8 @@ class Stream:
 
 
 def requests_for(model: EngineModel, stream: Stream, rate_rps: float, times: float = 1.0) -> int:
-    """Requests to simulate: several times those in flight, so that the beginning does not count. Where the queue
-    grows, fewer do: more would only say so at greater length."""
+    """Requests to simulate, several times those in flight. Where the queue grows, fewer do: more would only say so at
+    greater length."""
     seen = mean_values(model, stream.mean, rate_rps)
     if seen.saturated:
         return round(times * (_LEAST_REQUESTS / 2 + 2.0 * most_running(model, stream.mean)))
@@ -94,44 +109,63 @@ def requests_for(model: EngineModel, stream: Stream, rate_rps: float, times: flo
 
 
 def load_point(model: EngineModel, stream: Stream, rate_rps: float, effort: Effort, saturation: float) -> LoadPoint:
-    """One simulated rate of an engine that saturates at another (a short run cannot tell rates just above it)."""
-    arrivals = stream.at(rate_rps, requests_for(model, stream, rate_rps, effort.times), effort.seed)
-    run = simulate(model, arrivals, seed=effort.seed, compiled=effort.compiled)
-    point = point_of(run, model, rate_rps)
+    """One simulated rate of an engine that saturates at another (a short run cannot tell rates just above it).
+
+    The engine is found at work: an empty one would take long to fill where it is near saturation.
+    """
+    begun = stream.under_way(round(mean_values(model, stream.mean, rate_rps).running), effort.seed)
+    fresh = stream.at(rate_rps, requests_for(model, stream, rate_rps, effort.times), effort.seed)
+    run = simulate(model, joined(begun, fresh), seed=effort.seed, compiled=effort.compiled)
+    point = point_of(run, model, rate_rps, begun=len(begun))
     return point if rate_rps <= saturation else point.model_copy(update={"sustained": False})
 
 
-def point_of(run: Run, model: EngineModel, rate_rps: float, request_overhead_ms: float = 0.0) -> LoadPoint:
-    """What users saw in a run, its beginning left out. `request_overhead_ms` is what the server takes of a request
-    before the engine sees it."""
+def joined(first: Arrivals, then: Arrivals) -> Arrivals:
+    """Two streams, the first of which is all there at the start."""
+    import numpy as np
+
+    return Arrivals(
+        np.concatenate([first.arrival_s, then.arrival_s]),
+        np.concatenate([first.prompt_tokens, then.prompt_tokens]),
+        np.concatenate([first.cached_tokens, then.cached_tokens]),
+        np.concatenate([first.output_tokens, then.output_tokens]),
+    )
+
+
+def point_of(run: Run, model: EngineModel, rate_rps: float, begun: int = 0) -> LoadPoint:
+    """What users saw in a run up to its last arrival, after which it empties. The first `begun` requests were under
+    way already; of the others the first share is left out too."""
     import numpy as np
 
     arrivals = run.arrivals
-    n = len(arrivals)
-    first = min(n - 1, int(n * _WARM_UP))
+    n = len(arrivals) - begun
+    first = begun + min(n - 1, int(n * _WARM_UP))
     begin, end = float(arrivals.arrival_s[first]), float(arrivals.arrival_s[-1])
     waiting = int((run.first_token_s > end).sum())
-    # A request's tokens come evenly between its first and its last.
-    inside = np.minimum(run.finish_s, end) - np.maximum(run.first_token_s, begin)
-    whole = np.maximum(run.finish_s - run.first_token_s, 1e-9)
-    made = float((arrivals.output_tokens * np.clip(inside / whole, 0.0, 1.0)).sum())
-    span = end - begin
-    if span <= 0 or made <= 0:
+    if end <= begin or float(run.first_token_s.min()) >= end:
         # All over before others arrive: what ran from beginning to end is all there is.
-        span, made = float(run.finish_s.max() - arrivals.arrival_s[0]), float(arrivals.output_tokens.sum())
-    ttft, tpot = run.ttft_ms[first:] + request_overhead_ms, run.tpot_ms[first:]
-    latency = run.latency_s[first:]
+        begin, end = float(arrivals.arrival_s[0]), float(run.finish_s.max())
+
+    def inside(since: Any) -> Any:
+        return np.clip(np.minimum(run.finish_s, end) - np.maximum(since, begin), 0.0, None)
+
+    # A request's tokens come evenly between its first and its last; what lies in the window counts, whole or in part.
+    decoding = inside(run.first_token_s)
+    made = decoding / np.maximum(run.finish_s - run.first_token_s, 1e-9) * np.maximum(0, arrivals.output_tokens - 1)
+    firsts = int(((run.first_token_s > begin) & (run.first_token_s <= end)).sum())
+    there = float(inside(arrivals.arrival_s).sum())
+    ttft = run.ttft_ms[first:]
     return LoadPoint(
         arrival_rate_rps=rate_rps,
         requests=n,
         sustained=waiting <= max(3.0, _MOST_WAITING * n),
-        running=float(run.mean_running * run.busy_s / max(1e-9, float(run.finish_s.max() - arrivals.arrival_s[0]))),
+        running=there / (end - begin),
         ttft_ms=float(ttft.mean()),
         ttft_p95_ms=float(np.quantile(ttft, 0.95)),
-        tpot_ms=float(tpot.mean()),
-        tpot_p95_ms=float(np.quantile(tpot, 0.95)),
-        latency_s=float(latency.mean()),
-        output_tokens_per_s=made / span,
+        tpot_ms=1000.0 * float(decoding.sum()) / max(1e-9, float(made.sum())),
+        tpot_p95_ms=float(np.quantile(run.tpot_ms[first:], 0.95)),
+        latency_s=there / max(1, begun + n - first),
+        output_tokens_per_s=(float(made.sum()) + firsts) / (end - begin),
         kv_usage=None if model.kv_tokens is None else min(1.0, run.mean_kv_tokens / model.kv_tokens),
         preemptions_per_request=float(run.preemptions.mean()),
     )

@@ -25,6 +25,13 @@ def test_lengths_have_the_stated_mean_and_come_near_the_stated_percentiles() -> 
     assert length_quantile(lengths, 0.99) == pytest.approx(mean * math.exp(2.3263 * spread - 0.32), rel=0.01)
 
 
+@pytest.mark.parametrize("n", [240, 1000, 4096, 6000, 50_000])
+def test_the_mean_does_not_depend_on_how_many_are_drawn(n: int) -> None:
+    drawn = draw_lengths(Lengths(mean=384), n, np.random.default_rng(0))
+    assert drawn.mean() == pytest.approx(384, rel=0.005)
+    assert np.median(drawn) == pytest.approx(384 * math.exp(-0.5 * 0.7**2), rel=0.02)
+
+
 @settings(deadline=None)
 @given(mean=st.floats(1, 1e5), n=st.integers(1, 300), seed=st.integers(0, 99))
 def test_lengths_are_whole_and_at_least_one(mean: float, n: int, seed: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from advisor.capacity.arrivals import from_trace
 from advisor.capacity.bounds import mean_values, saturation_rps
 from advisor.capacity.document import LoadPoint
-from advisor.capacity.rates import DEFAULT_EFFORT, Stream, highest_rate, load_point, rate_ratio, saturated_rps
+from advisor.capacity.rates import DEFAULT_EFFORT, Effort, Stream, highest_rate, load_point, rate_ratio, saturated_rps
 from profiles.workload import Lengths
 from tests.advisor.capacity.engines import engine
 
@@ -30,6 +30,22 @@ def test_latency_and_load_grow_with_the_rate() -> None:
 
 def test_throughput_is_what_arrives_while_the_engine_keeps_up() -> None:
     assert _at(10.0).output_tokens_per_s == pytest.approx(600.0, rel=0.05)
+
+
+def test_a_short_run_sees_what_a_long_one_sees() -> None:
+    saturation = saturated_rps(MODEL, STREAM, DEFAULT_EFFORT)
+    short, long = (load_point(MODEL, STREAM, 0.7 * saturation, Effort(times=times), saturation) for times in (1, 12))
+    assert short.tpot_ms == pytest.approx(long.tpot_ms, rel=0.06)
+    assert short.running == pytest.approx(long.running, rel=0.15)
+    assert short.output_tokens_per_s == pytest.approx(long.output_tokens_per_s, rel=0.06)
+
+
+def test_requests_under_way_are_longer_than_those_that_arrive_and_hold_their_past() -> None:
+    found = STREAM.under_way(4000, 0)
+    assert (found.cached_tokens == found.prompt_tokens - 1).all()
+    # Mean residual of a length-biased pick: E[o^2] / 2 E[o].
+    outputs = STREAM.at(1.0, 4000, 0).output_tokens.astype(float)
+    assert found.output_tokens.mean() == pytest.approx(0.5 * (outputs**2).mean() / outputs.mean(), rel=0.06)
 
 
 def test_mean_values_foresee_the_simulation_at_half_the_load() -> None:
