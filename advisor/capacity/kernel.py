@@ -25,7 +25,7 @@ def run_steps(
     arrival_s: Any,
     prompt: Any,
     cached: Any,
-    output: Any,
+    last_token: Any,
     max_num_seqs: int,
     token_budget: int,
     extra_slots: int,
@@ -47,7 +47,6 @@ def run_steps(
     finish_s: Any,
     preempted: Any,
     tokens: Any,
-    made: Any,
     goal: Any,
     active: Any,
     stack: Any,
@@ -55,12 +54,13 @@ def run_steps(
 ) -> None:
     """Run every request to its end.
 
-    Requests are in order of arrival; `cached` prompt tokens cost no prefill. `k_of[n]` is k with n requests decoding,
-    `row_of[k]` its row in `accept` ([row][position], chance that the position is accepted) and in `decode_ms`
-    ([row][requests][context], milliseconds). `prefill_ms[i]` is what i x prefill_step prompt tokens add to a step,
-    `alone_ms` what a step without decoding requests costs besides. kv_blocks 0 is no limit. Results go into first_s,
-    finish_s, preempted and totals; tokens (KV computed), made (output so far), goal (KV at the end of the prefill),
-    active and stack are working space of the number of requests.
+    Requests are in order of arrival; `cached` prompt tokens cost no prefill. A request has its last output token when
+    its KV holds `last_token` tokens, prompt and output less one: the KV of a token is made in the step after it.
+    `k_of[n]` is k with n requests decoding, `row_of[k]` its row in `accept` ([row][position], chance that the position
+    is accepted) and in `decode_ms` ([row][requests][context], milliseconds). `prefill_ms[i]` is what i x prefill_step
+    prompt tokens add to a step, `alone_ms` what a step without decoding requests costs besides. kv_blocks 0 is no
+    limit. Results go into first_s, finish_s, preempted and totals; tokens (KV computed), goal (KV at the end of the
+    prefill), active and stack are working space of the number of requests.
     """
     n = len(arrival_s)
     now = 0.0
@@ -98,11 +98,12 @@ def run_steps(
                     used -= (tokens[last] + block_tokens - 1) // block_tokens
                     held -= tokens[last]
                     if count < decoding:
+                        # Its prefill is now all it had, and the token it had just been given.
+                        goal[last] = tokens[last] + 1
                         decode_held -= tokens[last]
                         decoding = count
                         scheduled = min(scheduled, decoding)
                     tokens[last] = 0
-                    goal[last] = prompt[last] + made[last]
                     preempted[last] += 1
                     totals[PREEMPTIONS] += 1.0
                     stack[stacked] = last
@@ -130,7 +131,6 @@ def run_steps(
                     used -= (tokens[last] + block_tokens - 1) // block_tokens
                     held -= tokens[last]
                     tokens[last] = 0
-                    goal[last] = prompt[last] + made[last]
                     preempted[last] += 1
                     totals[PREEMPTIONS] += 1.0
                     stack[stacked] = last
@@ -222,17 +222,15 @@ def run_steps(
                     end = at_position + k
                     while at_position < end and chance < accept[at_position]:
                         at_position += 1
-                    gained += at_position - row * positions
-                total = made[r] + gained
-                if total >= output[r]:
-                    made[r] = output[r]
+                        gained += 1
+                grown = tokens[r] + gained
+                if grown >= last_token[r]:
                     finish_s[r] = now
                     finished += 1
                     held -= tokens[r]
                     decode_held -= tokens[r]
                     continue
-                made[r] = total
-                tokens[r] += gained
+                tokens[r] = grown
                 held += gained
                 decode_held += gained
             active[write] = r
@@ -246,8 +244,7 @@ def run_steps(
             if tokens[r] == goal[r]:
                 if first_s[r] < 0.0:
                     first_s[r] = now
-                made[r] += 1
-                if made[r] >= output[r]:
+                if tokens[r] >= last_token[r]:
                     finish_s[r] = now
                     finished += 1
                     held -= tokens[r]

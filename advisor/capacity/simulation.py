@@ -105,23 +105,24 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
         if k < len(row_of):
             row_of[k] = row
     first, finish = np.full(n, -1.0), np.full(n, -1.0)
-    counters = [np.zeros(n, dtype=np.int64) for _ in range(6)]
+    counters = [np.zeros(n, dtype=np.int64) for _ in range(5)]
     totals = np.zeros(kernel.TOTALS)
     vectors = [
-        arrivals.arrival_s, arrivals.prompt_tokens, arrivals.cached_tokens, arrivals.output_tokens,
+        arrivals.arrival_s, arrivals.prompt_tokens, arrivals.cached_tokens,
+        arrivals.prompt_tokens + arrivals.output_tokens - 1,
         np.array(model.k_of, dtype=np.int64), row_of, accept, table.decode_ms.ravel(), table.prefill_ms,
         first, finish, *counters, totals,
     ]
     # Python reads lists four times faster than numpy vectors; the numbers are the same.
     given = vectors if compiled else [vector.tolist() for vector in vectors]
-    (arrival_s, prompt, cached, output, k_of, rows, chances, decode_ms, prefill_ms, first, finish, preempted, tokens,
-     made, goal, active, stack, totals) = given
+    (arrival_s, prompt, cached, last_token, k_of, rows, chances, decode_ms, prefill_ms, first, finish, preempted,
+     tokens, goal, active, stack, totals) = given
     run_steps = _compiled() if compiled else kernel.run_steps
     run_steps(
-        arrival_s, prompt, cached, output, model.max_num_seqs, model.token_budget, model.extra_slots, blocks,
+        arrival_s, prompt, cached, last_token, model.max_num_seqs, model.token_budget, model.extra_slots, blocks,
         model.block_tokens, k_of, rows, chances, positions, decode_ms, table.decode_ms.shape[2], table.context_step,
         prefill_ms, len(table.prefill_ms), table.prefill_step, table.alone_ms, _state_of(seed), first, finish,
-        preempted, tokens, made, goal, active, stack, totals,
+        preempted, tokens, goal, active, stack, totals,
     )
     busy = float(totals[kernel.BUSY_S])
     return Run(
