@@ -54,6 +54,7 @@ class Fleet(Schema):
     replicas_low: int
     """With the high end of the rate's interval."""
     replicas_high: int
+    """With its low end."""
     gpus: int
     usd_per_month: float | None
     """All GPUs, all hours; null without a price."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.capacity.arms import Demand, arms_of, gpus_per_replica, plan_arms, within_reason
-from advisor.capacity.arrivals import Arrivals, log_sd_of_lengths
+from advisor.capacity.arrivals import Arrivals, length_quantile, log_sd_of_lengths
 from advisor.capacity.document import Abstention, ArmPlan, CapacityPlan, Traffic, Variant
 from advisor.capacity.rates import DEFAULT_EFFORT, Effort, Stream
 from advisor.cost.machine import engine_limits
@@ -99,7 +99,7 @@ def capacity_plan(situation: Situation, question: Question) -> CapacityPlan:
         arms=arms,
         abstained=tuple(abstained),
         assumptions=(*pricing.assumptions, *rates.assumptions, *_length_assumptions(stream), *said, *situation.notes),
-        warnings=tuple(_warnings(pricing, [label for label, _ in question.named], arms)),
+        warnings=tuple(_warnings(pricing, stream, [label for label, _ in question.named], arms)),
         cost_source=pricing.cost.description,
         seed=question.effort.seed,
     )
@@ -226,13 +226,18 @@ def _cannot_run(pricing: Pricing, stream: Stream, unknown_hardware: bool) -> Abs
     return None
 
 
-def _warnings(pricing: Pricing, named: Sequence[str], arms: Sequence[ArmPlan]) -> list[str]:
+def _warnings(pricing: Pricing, stream: Stream, named: Sequence[str], arms: Sequence[ArmPlan]) -> list[str]:
     planned = {arm.label for arm in arms}
     found = [f"{label} is not planned for: {pricing.unusable.get(label, 'it does not fit into the memory')}"
              for label in named if arms and label not in planned]
     if pricing.capped:
         found.append(pricing.capped)
-    if pricing.plan(NO_SPECULATION, 0).kv_tokens_without is None:
+    smallest = min((arm.kv_tokens for arm in arms if arm.kv_tokens is not None), default=None)
+    longest = length_quantile(stream.prompt, 0.99) + length_quantile(stream.output, 0.99)
+    if smallest is not None and smallest < longest:
+        found.append(f"a KV cache of {smallest} tokens does not hold the longest requests (p99: {longest:.0f} tokens): "
+                     "they are cut to it")
+    if arms and pricing.plan(NO_SPECULATION, 0).kv_tokens_without is None:
         found.append("the room of the KV cache is unknown: the simulation does not limit it")
     return found
 

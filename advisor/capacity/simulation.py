@@ -86,7 +86,8 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
     """Serve every request; the same arguments always give the same run, compiled or not.
 
     compiled: None takes the compiled loop where numba (the extra `plan`) is installed and the run is long enough to
-    gain by it. ValueError where a request is longer than the KV cache, which no engine would admit.
+    gain by it. ValueError where a request is longer than the KV cache, or the token budget has no room for one request:
+    no engine would start or admit that.
     """
     import numpy as np
 
@@ -95,6 +96,8 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
     blocks = 0 if model.kv_tokens is None else model.kv_tokens // model.block_tokens
     if model.kv_tokens is not None and blocks * model.block_tokens < longest:
         raise ValueError(f"a request of {longest} tokens does not fit into a KV cache of {model.kv_tokens}")
+    if model.token_budget <= model.extra_slots:
+        raise ValueError(f"a token budget of {model.token_budget} has no room beside {model.extra_slots} draft slots")
     if compiled is None:
         compiled = numba_installed() and request_steps(model, arrivals) > COMPILED_FROM
     table = model.table

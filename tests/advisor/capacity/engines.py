@@ -22,6 +22,7 @@ def engine(
     prompt_ms: float = 0.01,
     budget: int = 8192,
     kv_tokens: int | None = None,
+    extra_slots: int = 0,
 ) -> EngineModel:
     """A step takes base + per_request x requests + per_draft x k, plus per_context for each KV token; a prompt adds
     prompt_ms a token; a step without decoding requests costs base_ms besides."""
@@ -33,7 +34,8 @@ def engine(
         base_ms + per_request_ms * running + per_draft_ms * row + per_context_ms * running * contexts for row in ks
     ])
     table = StepTable(ks, decode, 500.0, np.linspace(0.0, 4096 * prompt_ms, 65), 64.0, base_ms)
-    return EngineModel(table, k_of, tuple((*accept, *(0.0,) * row)[:row] for row in ks), budget, kv_tokens)
+    return EngineModel(table, k_of, tuple((*accept, *(0.0,) * row)[:row] for row in ks), budget, kv_tokens,
+                       extra_slots)
 
 
 def requests(times: list[float], prompts: list[int], outputs: list[int], cached: list[int] | None = None) -> Arrivals:

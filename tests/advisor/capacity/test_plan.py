@@ -226,6 +226,13 @@ def test_without_a_price_nothing_is_said_of_money() -> None:
     assert any(part.about == "money" for part in found.abstained)
 
 
+def test_requests_that_the_cache_cannot_hold_are_cut_and_that_is_said() -> None:
+    found = planned(gpu_situation("RTX 4090", engine=ENGINE, concurrency=2, prompt_tokens={"mean": 4000, "p95": 20_000},
+                                  output_tokens=400))
+    assert any("longest requests" in text for text in found.warnings)
+    assert all(room.context_tokens <= found.arms[0].kv_tokens for room in found.arms[0].contexts)
+
+
 def test_an_slo_out_of_reach_is_said_and_gets_no_fleet() -> None:
     found = planned(gpu_situation("H100", engine=ENGINE, objective={"tpot_ms": 0.5}, concurrency=4, output_tokens=64,
                                   prompt_tokens=64))

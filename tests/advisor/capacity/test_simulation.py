@@ -90,6 +90,18 @@ def test_a_request_longer_than_the_cache_is_refused() -> None:
         simulate(engine(kv_tokens=100), requests([0.0], [100], [50]))
 
 
+def test_a_token_budget_without_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="no room"):
+        simulate(engine(budget=1, extra_slots=1), requests([0.0], [10], [5]))
+
+
+def test_draft_slots_count_against_the_token_budget() -> None:
+    # Beside a decoding request of 2 tokens a step, 6 prompt tokens fit; with 2 slots each, only 2.
+    plain, slotted = (simulate(engine(budget=8, k=1, accept=(0.0,), extra_slots=slots),
+                               requests([0.0, 0.0], [4, 40], [60, 2]), compiled=False) for slots in (0, 2))
+    assert slotted.first_token_s[1] > plain.first_token_s[1]
+
+
 arrival_lists = st.lists(
     st.tuples(st.floats(0, 2), st.integers(1, 300), st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=40
 )
@@ -102,8 +114,8 @@ def _arrivals(rows: list[tuple[float, int, int, float]]) -> Arrivals:
 
 
 def _model(seqs: int, budget: int, kv: int | None, k: int) -> EngineModel:
-    return engine(seqs=seqs, budget=budget, kv_tokens=kv, k=k, accept=(0.7, 0.5, 0.3)[:k], per_request_ms=0.3,
-                  per_draft_ms=0.5, per_context_ms=1e-4)
+    return engine(seqs=seqs, extra_slots=1 if k == 2 else 0, budget=budget, kv_tokens=kv, k=k,
+                  accept=(0.7, 0.5, 0.3)[:k], per_request_ms=0.3, per_draft_ms=0.5, per_context_ms=1e-4)
 
 
 @settings(max_examples=60, deadline=None)
