@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -151,10 +150,9 @@ def _state_of(seed: int) -> int:
 def _compiled() -> Any:
     import numba
 
-    # Kept beside the module, or in the user's cache folder where that cannot be written.
-    return numba.njit(cache=True, nogil=True)(kernel.run_steps)
-
-
-def finite(value: float) -> float | None:
-    """The number, or None where it is none: JSON has no infinity."""
-    return value if math.isfinite(value) else None
+    try:
+        # Kept beside the module, or in the user's cache folder where that cannot be written.
+        return numba.njit(cache=True)(kernel.run_steps)
+    except RuntimeError:
+        # Neither can: compiled anew by each process.
+        return numba.njit(kernel.run_steps)

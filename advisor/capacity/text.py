@@ -149,7 +149,9 @@ def _answer(plan: CapacityPlan) -> list[str]:
 def _table(columns: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 or not column else "right", overflow="fold")
+        # An arm's name is never broken: it is what a row is found by.
+        arm = column in ("", "with") and i > 0
+        table.add_column(column, justify="left" if i == 0 or arm else "right", overflow="fold", no_wrap=arm)
     return table
 
 
@@ -178,7 +180,9 @@ def _arms_table(plan: CapacityPlan) -> Table:
 
 
 def _curve_table(plan: CapacityPlan) -> Table:
-    table = _table(("requests/s", "", "TTFT ms", "p95", "TPOT ms", "p95", "tokens/s", "running", "preempted"))
+    preempts = any(point.preemptions_per_request > 0 for arm in plan.arms for point in arm.curve)
+    columns = ("rate/s", "", "TTFT ms", "p95", "TPOT ms", "p95", "tokens/s", "running")
+    table = _table((*columns, "preempted") if preempts else columns)
     rates = sorted({point.arrival_rate_rps for arm in plan.arms for point in arm.curve})
     for rate in rates:
         shown = _rate(rate)
@@ -186,12 +190,13 @@ def _curve_table(plan: CapacityPlan) -> Table:
             point = next((p for p in arm.curve if p.arrival_rate_rps == rate), None)
             if point is None:
                 continue
-            latencies = [_against(point.ttft_ms, plan.ttft_ms), number(point.ttft_p95_ms),
-                         _against(point.tpot_ms, plan.tpot_ms), number(point.tpot_p95_ms)]
+            cells = [_against(point.ttft_ms, plan.ttft_ms), number(point.ttft_p95_ms),
+                     _against(point.tpot_ms, plan.tpot_ms), number(point.tpot_p95_ms)]
             if not point.sustained:
-                latencies = ["queue", "grows", "–", "–"]
-            table.add_row(shown, _short(arm, plan.arms), *latencies, number(point.output_tokens_per_s),
-                          number(point.running), percent(point.preemptions_per_request))
+                cells = ["queue", "grows", "–", "–"]
+            cells += [number(point.output_tokens_per_s), number(point.running)]
+            table.add_row(shown, _short(arm, plan.arms), *cells,
+                          *([percent(point.preemptions_per_request)] if preempts else []))
             shown = ""
     return table
 
@@ -204,8 +209,7 @@ def _fleets(console: Console, plan: CapacityPlan) -> None:
     if not any(arm.fleets for arm in plan.arms):
         console.print(Text("not answered, see above", style="dim"))
         return
-    table = _table(("times the peak", "", "replicas", "GPUs", "a month", "$ per million\ntokens, usual load",
-                    "left free"))
+    table = _table(("times\nthe peak", "", "replicas", "GPUs", "a month", "$ a million\ntokens, usual", "left free"))
     for growth in _SHOWN_GROWTH:
         shown = f"{growth:g}"
         for arm in plan.arms:
@@ -248,7 +252,7 @@ def _hurt(arm: ArmPlan) -> list[str]:
 
 
 def _variants_table(plan: CapacityPlan) -> Table:
-    table = _table(("", "with", "highest rate/s", "replicas", "GPUs", "a month", "a million tokens"))
+    table = _table(("", "with", "highest\nrate/s", "replicas", "GPUs", "a month", "a million\ntokens"))
     here = Variant(change="as stated", recommended=plan.recommended, arms=plan.arms,
                    gpus_per_replica=plan.gpus_per_replica, price=plan.price)
     for variant in (here, *plan.what_if):

@@ -105,6 +105,9 @@ def test_the_text_leads_with_the_answer_and_names_what_it_rests_on(plan: Capacit
     assert "per million" in text
     assert "modelled from facts" in text
     assert max(len(line) for line in text.splitlines()) <= 100
+    narrow = render_plan(plan, width=80)
+    assert max(len(line) for line in narrow.splitlines()) <= 80
+    assert f" {plan.arms[1].label.split()[0]} k={plan.arms[1].k}" in narrow
 
 
 def test_named_candidates_are_planned_for_at_the_k_asked_for() -> None:
