@@ -217,7 +217,7 @@ def _fleets(console: Console, plan: CapacityPlan) -> None:
             if fleet is None:
                 continue
             spread = "" if fleet.replicas_low == fleet.replicas_high else (
-                f" ({fleet.replicas_low} to {fleet.replicas_high})")
+                f" ({fleet.replicas_low}-{fleet.replicas_high})")
             table.add_row(shown, _short(arm, plan.arms), f"{fleet.replicas}{spread}", number(fleet.gpus),
                           _money(fleet.usd_per_month), _money(fleet.usd_per_million_output_tokens),
                           percent(fleet.headroom))
