@@ -113,15 +113,23 @@ class Step:
 
 
 _TOGETHER_S = 0.012
-"""Pieces of one step reach the client within this time; steps of the CPU engine take many times as long."""
+"""Pieces of one step reach the client within this time, or within a quarter of a usual step: the server sends them one
+after the other."""
 
 
 def steps_of(load: Load) -> list[Step]:
     """The steps during which the engine was busy from end to end."""
+    first_look = _steps_within(load, _TOGETHER_S)
+    if not first_look:
+        return []
+    return _steps_within(load, max(_TOGETHER_S, 2.5e-4 * float(np.quantile([s.ms for s in first_look], 0.75))))
+
+
+def _steps_within(load: Load, together_s: float) -> list[Step]:
     events = sorted((at, number, i == 0) for number, times in enumerate(load.chunks_s) for i, at in enumerate(times))
     groups: list[list[tuple[float, int, bool]]] = []
     for event in events:
-        if groups and event[0] - groups[-1][0][0] <= _TOGETHER_S:
+        if groups and event[0] - groups[-1][0][0] <= together_s:
             groups[-1].append(event)
         else:
             groups.append([event])
@@ -129,7 +137,7 @@ def steps_of(load: Load) -> list[Step]:
     found = []
     for before, group in itertools.pairwise(groups):
         # Somebody's answer went on after the step before: the engine did not wait in between.
-        if not any(last[number] > before[-1][0] + _TOGETHER_S for _, number, _ in before):
+        if not any(last[number] > before[-1][0] + together_s for _, number, _ in before):
             continue
         first = sum(load.prompt_tokens[number] for _, number, begins in group if begins)
         found.append(Step(1e3 * (group[0][0] - before[0][0]), sum(not begins for _, _, begins in group), first))
@@ -141,8 +149,8 @@ def fitted(loads: Sequence[Load], k: int, per_position: Sequence[float]) -> Cons
     chosen = [load for load in loads if load.role == "fitted"]
     steps = [step for load in chosen for step in steps_of(load)]
     middle = float(np.median([step.ms for step in steps]))
-    # A hiccup of the machine is no property of the engine.
-    steps = [step for step in steps if step.ms < 4.0 * middle + 20.0 * step.prompt_tokens]
+    # A hiccup of the machine is no property of the engine, nor is half a step that was sent in two pieces.
+    steps = [step for step in steps if step.prompt_tokens or 0.3 * middle < step.ms < 3.0 * middle]
     rows = [[1.0 / step.ms, step.decoding / step.ms, step.prompt_tokens / step.ms] for step in steps]
     step_ms, per_request, per_prompt_token = map(float, nonnegative_least_squares(rows, [1.0] * len(rows)))
     bare = Constants(step_ms, per_request, per_prompt_token, 0.0)

@@ -86,7 +86,7 @@ async def send(url: str, token: str, model: str, prompts: Sequence[Prompt], outp
 def run_load(name: str, role: str, url: str, token: str, model: str, rate: float | None, n: int, seed: int) -> Load:
     """n requests at a rate, or all at once."""
     generator = np.random.default_rng(seed)
-    pool = load_prompts(None, [Task.CODE, Task.CHAT, Task.SUMMARIZATION])
+    pool = load_prompts(None, [Task.CODE, Task.CHAT])
     prompts = [pool[i] for i in generator.integers(0, len(pool), size=n)]
     outputs = generator.integers(16, 49, size=n).tolist()
     times = np.cumsum(generator.exponential(1.0, size=n))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.capacity.arrivals import from_process
-from benchmarks.capacity_fit import SEQS, Constants, Load, fitted, measured, medians, rows_of, table_of
+from benchmarks.capacity_fit import SEQS, Constants, Load, fitted, measured, medians, rows_of, steps_of, table_of
 from profiles.workload import Lengths
 
 TRUE = Constants(step=90.0, per_request=12.0, per_prompt_token=3.0, server=25.0)
@@ -71,6 +71,12 @@ def test_an_engine_that_changes_between_the_loads_is_not_foreseen_and_the_table_
     assert "not kept" in table
     assert "all at once" in table
     assert "| arm | quarter, fitted |" in table
+
+
+def test_pieces_of_one_step_that_come_late_do_not_make_a_step_of_their_own() -> None:
+    load = Load("one", "fitted", (0.0, 0.0), (0.1, 0.115), (0.5, 0.52), (4, 4), (5, 5),
+                ((0.1, 0.2, 0.3, 0.4, 0.5), (0.115, 0.202, 0.318, 0.4, 0.52)))
+    assert [(round(step.ms), step.decoding, step.prompt_tokens) for step in steps_of(load)] == [(100, 2, 0)] * 4
 
 
 def test_what_was_measured_is_told_in_users_terms() -> None:
