@@ -6,7 +6,7 @@
 
 Each arm's server gets Poisson arrivals at several shares of its own saturation, then all requests at once. The
 simulation's constants are fitted on two of the loads and scored on the others; both are listed. Keep the machine free
-of other work. Takes about 2 x (5 x SECONDS + 75 s): 12 to 13 minutes with the default. --from scores saved measurements
+of other work. Takes about 2 x (6 x SECONDS + 60 s): 14 minutes with the default. --from scores saved measurements
 again without an engine. Raw measurements hold times and lengths only.
 """
 

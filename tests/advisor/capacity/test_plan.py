@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from advisor.capacity.arms import Arm, within_reason
 from advisor.capacity.bounds import MeanRequest, cycle_ms
 from advisor.capacity.document import CapacityPlan
 from advisor.capacity.engine import accept_row, engine_model
 from advisor.capacity.plan import Question, capacity_plan
-from advisor.capacity.rates import Effort
+from advisor.capacity.rates import Effort, Stream
 from advisor.capacity.text import render_plan
 from advisor.cost.measured import MeasuredCost
 from advisor.prediction import price
@@ -23,6 +24,7 @@ from profiles.deployment import NO_SPECULATION
 from profiles.evidence import Evidence, PairedBlock, PairedComparison, RequestsEvidence
 from profiles.schema import Source
 from profiles.workload import Lengths
+from tests.advisor.capacity.engines import engine
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
 LIGHT = Effort(times=0.5)
@@ -244,3 +246,17 @@ def test_an_slo_out_of_reach_is_said_and_gets_no_fleet() -> None:
     assert null.highest_rate_rps.value == 0
     assert null.fleets == ()
     assert "no arrival rate meets the SLOs" in render_plan(found)
+
+
+def test_plain_python_simulates_less_of_long_outputs_and_the_compiled_loop_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = engine(seqs=64, per_request_ms=0.2)
+    arm = Arm(NO_SPECULATION, 0, "null", None, model)
+    short, long = (Stream(Lengths(mean=100), Lengths(mean=output)) for output in (100, 20_000))
+    monkeypatch.setattr("advisor.capacity.arms.numba_installed", lambda: False)
+    assert within_reason(Effort(), [arm], short) == Effort(compiled=False)
+    plain = within_reason(Effort(), [arm], long)
+    assert 0.2 <= plain.times < 1.0
+    monkeypatch.setattr("advisor.capacity.arms.numba_installed", lambda: True)
+    assert within_reason(Effort(), [arm], long) == Effort(compiled=True)
