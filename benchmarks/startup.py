@@ -1,4 +1,4 @@
-"""How long `specadvise --help` and an offline `advise` take from the shell, and what their imports cost.
+"""How long `specadvise --help`, an offline `advise` and `plan` take from the shell, and what their imports cost.
 
     python -m benchmarks.startup [RUNS]
 
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMITS_S = {"specadvise --help": 0.3, "specadvise advise, offline": 1.5}
+LIMITS_S = {"specadvise --help": 0.3, "specadvise advise, offline": 1.5, "specadvise plan, offline": 3.0}
 ADVISE = [
     "--target",
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -76,6 +76,8 @@ def main() -> None:
         "python -c pass": ["-c", "pass"],
         "specadvise --help": [*cli, "--help"],
         "specadvise advise, offline": [*cli, "advise", *ADVISE, "--out", "out"],
+        "specadvise plan, offline": [*cli, "plan", str(ROOT / "examples" / "capacity.yaml"), "--peak", "40",
+                                     "--offline"],
     }
     with tempfile.TemporaryDirectory() as folder:
         bare = 0.0
