@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("advisor.cli.init:init", "Write a commented deployment file to start from."),
     "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server."),
     "report": ("advisor.cli.report:report", "Print a saved record again, in any format."),
+    "verify": ("advisor.cli.verify:verify", "Judge whether what a record promised holds on the running server."),
     "trial": ("advisor.cli.trial:trial", "Run the short acceptance and step-time trial on a real engine."),
 }
 
