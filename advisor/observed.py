@@ -74,7 +74,7 @@ def observed_load(server: ServerEvidence) -> Quantity | None:
     accepted. That is the load that a step's time depends on, and idle time does not thin it. Else the gauge.
     """
     generated, steps = server.output_tokens_total, server.engine_steps
-    if generated is not None and steps:
+    if generated is not None and steps is not None and steps >= 1:
         accepted = 0.0
         if server.speculation is not None and server.speculation.in_window:
             accepted = server.speculation.accepted_tokens
