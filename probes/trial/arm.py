@@ -11,6 +11,7 @@ from probes.trial import plausibility
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan, request_samples
 from probes.trial.session import Session
 from profiles.evidence import ArmStatus, RequestAcceptance
@@ -26,7 +27,7 @@ _FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT
 
 def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: bool = True) -> EngineProcess:
     """Start an engine for the arm and run one unrecorded block, so that no cell holds one-off costs. EngineFailure."""
-    plan, label = session.plan, arm.candidate.label
+    plan, label = session.plan, spoken(arm.candidate)
     # A bound on the start, or an engine that never gets ready would eat the budget of all others.
     patience = max(60.0, min(1800.0, session.left_s))
     process = EngineProcess(engine_args, env={**plan.env, **arm.env}, repair=plan.repair, start_timeout_s=patience,
@@ -103,7 +104,7 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
         well = True
     except EngineFailure as failure:
         session.change(arm, status=failure.status, error=str(failure))
-        session.progress.note(f"{arm.candidate.label}: {failure.status.value.replace('_', ' ')}: {failure}")
+        session.progress.note(f"{spoken(arm.candidate)}: {failure.status.value.replace('_', ' ')}: {failure}")
     finally:
         if process is not None and not (keep and well):
             session.close(arm, process)
@@ -140,12 +141,12 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
             return
         if block.key != OUTPUT_BLOCK and _hopeless(session, arm):
             session.done.setdefault(arm.key, []).extend(b.key for b in session.owed(arm))
-            session.progress.note(f"{arm.candidate.label}: acceptance is too low for a gain at any load; its step "
+            session.progress.note(f"{spoken(arm.candidate)}: acceptance is too low for a gain at any load; its step "
                                   "times are not measured further")
             return
         k = block.k if process.info["k_control"] == "schedule_lookup" else None
         try:
-            data = run_block(session, process, block, arm.candidate.label, k=k, whole=block.key == OUTPUT_BLOCK)
+            data = run_block(session, process, block, spoken(arm.candidate), k=k, whole=block.key == OUTPUT_BLOCK)
         except KeyboardInterrupt:
             partial = process.interrupt()
             if partial is not None and partial["steps"]:
@@ -187,7 +188,7 @@ def _acceptance(data: dict[str, Any], k: int) -> list[RequestAcceptance]:
 def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: int | None) -> None:
     """Many short sampled continuations of one prompt; the arm's are held against the baseline's."""
     plan = session.plan
-    session.tell(f"{arm.candidate.label}: sampled outputs")
+    session.tell(f"{spoken(arm.candidate)}: sampled outputs")
     data = process.call(
         "run_block", prompts=[session.tokens(process)[0]] * SAMPLE_COUNT, k=k,
         running=min(32, int(plan.base_args["max_num_seqs"])), max_tokens=SAMPLE_TOKENS, ignore_eos=True,

@@ -19,6 +19,7 @@ from probes.trial.arm import launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan
 from probes.trial.session import Session
 from profiles.deployment import Candidate
@@ -131,7 +132,7 @@ class Comparison:
         block = BlockPlan(f"pair {turn + 1} load {load}", self.k if speculative else 0, load, plan.pair_places(turn),
                           plan.max_tokens)
         lookup = speculative and process.info["k_control"] == "schedule_lookup"
-        label = f"comparison, {self.arm.candidate.label if speculative else 'none'}"
+        label = f"comparison, {spoken((self.arm if speculative else plan.baseline).candidate)}"
         data = run_block(self.session, process, block, label, k=self.k if lookup else None, whole=True)
         if not data["complete"]:
             raise _OutOfTime
