@@ -22,8 +22,6 @@ SAMPLE_COUNT = 96
 """Continuations of one prompt behind the test of the sampled distribution, each arm."""
 SAMPLE_TOKENS = 4
 
-_FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
-
 
 def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: bool = True) -> EngineProcess:
     """Start an engine for the arm and run one unrecorded block, so that no cell holds one-off costs. EngineFailure."""
@@ -86,8 +84,9 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
     A failed engine marks the arm and is told; nothing is raised but KeyboardInterrupt, after the block in progress was
     saved as far as it got.
     """
-    if session.status(arm) in _FINISHED or not session.owed(arm):
+    if not session.waits(arm):
         return None
+    session.take_turn(arm)
     session.change(arm, status=ArmStatus.INTERRUPTED, error=None)
     process: EngineProcess | None = None
     well = False
@@ -108,6 +107,7 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
     finally:
         if process is not None and not (keep and well):
             session.close(arm, process)
+        session.end_turn(arm)
         session.save()
     return process if keep and well else None
 
@@ -137,7 +137,7 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
         if session.left_s <= 0:
             return
         needed = session.estimator.block_s(block)
-        if block.key != OUTPUT_BLOCK and session.left_s - session.reserve_s() < needed:
+        if block.key != OUTPUT_BLOCK and session.turn_left_s() < needed:
             return
         if block.key != OUTPUT_BLOCK and _hopeless(session, arm):
             session.done.setdefault(arm.key, []).extend(b.key for b in session.owed(arm))
