@@ -31,9 +31,10 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
     process = EngineProcess(engine_args, env={**plan.env, **arm.env}, repair=plan.repair, start_timeout_s=patience,
                             silence_s=plan.silence_s)
     estimated = session.estimator.start_s()
-    session.tell(f"{label}: starting the engine")
     try:
-        process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
+        with session.step(estimated):
+            session.tell(f"{label}: starting the engine")
+            process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
         session.started(arm, process, first)
         ids = session.tokens(process)
         process.call("run_block", prompts=[ids[0], ids[-1]], running=2, k=None, max_tokens=4, ignore_eos=True,
@@ -57,13 +58,14 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
         process.call("run_block", prompts=[long], running=1, k=k, max_tokens=1, ignore_eos=True, temperature=0.0)
     estimated, begin = session.estimator.block_s(block), time.monotonic()
     stage = f"{label}: {block.key}"
-    session.tell(stage)
     sampling = plan.sampling
-    data: dict[str, Any] = process.call(
-        "run_block", prompts=ids, running=block.running, k=k, max_tokens=block.max_tokens, ignore_eos=not whole,
-        temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k,
-        keep_prefix_cache=not whole, deadline_s=None if plan.budget_s is None else max(1.0, session.left_s),
-        beat=lambda steps, tokens: session.tell(stage))
+    with session.step(estimated):
+        session.tell(stage)
+        data: dict[str, Any] = process.call(
+            "run_block", prompts=ids, running=block.running, k=k, max_tokens=block.max_tokens, ignore_eos=not whole,
+            temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k,
+            keep_prefix_cache=not whole, deadline_s=None if plan.budget_s is None else max(1.0, session.left_s),
+            beat=lambda steps, tokens: session.tell(stage))
     if data["complete"]:
         session.estimator.observe("block", estimated, time.monotonic() - begin)
     return data

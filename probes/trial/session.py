@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ class Session:
         """Arms that had their turn in this run, finished or not."""
         self._up: str | None = None
         """The arm whose own engine is running."""
+        self._step: tuple[float, float] | None = None
+        """When the start or block under way began on the trial's clock, and how long it was expected to take."""
         self._turn_ends_s = float("inf")
         """On the trial's clock: when the arm under way should leave the rest to the others."""
         self._earlier: TrialEvidence | None = None
@@ -144,11 +147,22 @@ class Session:
         reserve = self.reserve_s()
         arms = sum(self.needs_s(arm) for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
         arms = min(arms, max(0.0, self.left_s - reserve))
+        begun_s, step_s = self._step or (self.spent_s, 0.0)
+        elapsed_s = min(self.spent_s - begun_s, step_s)
         if self.comparison is not None and self.comparison.stopped == "":
             # Under way it ends when its interval is clear: one more pair is the least it takes.
             pairs = max(1, PAIRS_EXPECTED - len(self.comparison.pairs))
             reserve = pairs * self.estimator.pair_s(self.plan.arms[0].k_max)
-        self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve, self.left_s)))
+        self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
+
+    @contextmanager
+    def step(self, expected_s: float) -> Iterator[None]:
+        """A start or block under way: what has passed of it is no longer to come."""
+        self._step = (self.spent_s, expected_s)
+        try:
+            yield
+        finally:
+            self._step = None
 
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
