@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from advisor.intervals import Z80, log_sd_of
 from advisor.record import Priced, Record
 from advisor.schedule import k_at
 from profiles.deployment import NO_SPECULATION, Candidate
@@ -119,12 +118,16 @@ def _cells(record: Record, k: int) -> list[Priced]:
 
 
 def _decode_break_even(cell: Priced) -> Quantity:
+    """The ratio of the two step times; what is left of the speed-up's interval without that of the acceptance."""
     value = cell.acceptance_length.value / cell.decode_speedup.value
-    spread = math.hypot(log_sd_of(cell.step_ms.low, cell.step_ms.high),
-                        log_sd_of(cell.baseline_step_ms.low, cell.baseline_step_ms.high))
-    reach = math.exp(Z80 * spread)
+    reach = math.exp(math.sqrt(max(0.0, _below(cell.decode_speedup) ** 2 - _below(cell.acceptance_length) ** 2)))
     return cell.step_ms.model_copy(update={"value": value, "low": value / reach, "high": value * reach, "n": None,
                                            "note": ""})
+
+
+def _below(found: Quantity) -> float:
+    """How far an interval reaches below its value, in logarithms."""
+    return math.log(found.value / found.low) if found.low is not None and 0 < found.low < found.value else 0.0
 
 
 def _between(cells: Sequence[Priced], running: float, read: Callable[[Priced], Quantity]) -> Quantity:

@@ -82,6 +82,13 @@ def at_most(found: Quantity, edge: float) -> Judged:
     return "held" if high <= edge else "broken" if low > edge else "undecided"
 
 
+def against(found: Quantity, needed: Quantity) -> Literal["above", "below", "around"]:
+    """Where an interval lies from another one: clear of it, or overlapping."""
+    low, high = ends(found)
+    floor, ceiling = ends(needed)
+    return "above" if low >= ceiling else "below" if high < floor else "around"
+
+
 def ends(found: Quantity) -> tuple[float, float]:
     """The interval, or the value twice where there is none."""
     return (found.low if found.low is not None else found.value, found.high if found.high is not None else found.value)

@@ -31,6 +31,7 @@ from advisor.verdict import (
     Verdict,
     Verification,
     YieldOfK,
+    against,
     at_least,
     at_most,
     ceiling_of,
@@ -212,12 +213,14 @@ def _gain(seen: _Seen) -> Promise:
                        sentence="Break-even cannot be told at this load." if needed is None else
                        f"Break-even at {_n(seen.at)} running is {needed.value:.2f} tokens per step.")
     length = observed.length
-    verdict = at_least(length, needed.value)
-    words = {"held": "above", "broken": "below", "undecided": "around"}[verdict]
+    place = against(length, needed)
+    verdict: Verdict = "held" if place == "above" else "broken" if place == "below" else "undecided"
+    words = f"{_pm(length)} tokens per step are {place} break-even, {_pm(needed)} at {_n(seen.at)} running with k = {k}"
+    if verdict == "undecided" and _width(needed) > _width(length):
+        # Longer watching narrows the acceptance, not what the record knows of step times.
+        verdict, words = "noted", f"{words}: step times as the record knows them leave it open, a trial would tell"
     return Promise(code="gain", verdict=verdict, promised=needed, found=length, edge=needed.value,
-                   unit="tokens per step",
-                   sentence=f"{_pm(length)} tokens per step are {words} break-even, {_pm(needed)} at "
-                            f"{_n(seen.at)} running with k = {k}.")
+                   unit="tokens per step", sentence=f"{words}.")
 
 
 def _yields(seen: _Seen) -> tuple[YieldOfK, ...]:
@@ -331,9 +334,12 @@ def _advice(seen: _Seen, found: Sequence[Promise], verdict: Verdict, yields: Seq
                                         f"{best.gain:.2f} times no speculation at this load.")
         return "roll_back", 0, ("Roll back: take speculative-config out and restart, or, if this load will pass, wait; "
                                 "with this acceptance and load no k pays.")
-    if best is not None and now is not None and best.k != now.k and best.gain > now.gain * (1.0 + seen.slack):
+    if best is not None and now is not None and best.k != now.k and best.gain > max(1.0, now.gain) * (1.0 + seen.slack):
         return "change_k", best.k, (f"k = {best.k} would do better than {now.k} at this load ({best.gain:.2f} against "
                                     f"{now.gain:.2f} times no speculation): set it at the next restart.")
+    if broken and best is not None and best.gain <= 1.0:
+        return "roll_back", 0, ("Roll back until `specadvise advise` with this evidence says otherwise: by the record's "
+                                "step times no k pays with the acceptance seen.")
     if broken:
         return "advise_again", None, ("Run `specadvise advise` again with this evidence (`specadvise probe server URL "
                                       "--save evidence.json`): the record no longer describes this server.")
@@ -355,6 +361,11 @@ def _time(seconds: float | None) -> str:
     if seconds < 120:
         return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+
+
+def _width(found: Quantity) -> float:
+    low, high = ends(found)
+    return high - low
 
 
 def _over(value: float | None, running: float) -> float | None:

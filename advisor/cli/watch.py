@@ -65,7 +65,7 @@ def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
     """One interval as a JSON line. `verdict` says where the interval of the acceptance length lies from break-even."""
     from advisor.observed import observed_acceptance, observed_load
     from advisor.promise import break_even_at, k_asked
-    from advisor.verdict import at_least
+    from advisor.verdict import against
     from profiles.methods import method
 
     decided = record is not None and record.decision.enable is True
@@ -78,8 +78,7 @@ def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
         needed = break_even_at(record, k_asked(record, each), each)
     verdict = None
     if observed is not None and needed is not None:
-        judged = at_least(observed.length, needed.value)
-        verdict = {"held": "above", "broken": "below", "undecided": "around"}[judged]
+        verdict = against(observed.length, needed)
     counters = seen.speculation
     return {
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"), "window_s": round(seen.window_s, 3),

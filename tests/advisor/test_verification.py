@@ -81,8 +81,20 @@ def test_acceptance_below_break_even_rolls_back_where_no_k_pays() -> None:
     assert all(one.gain < 1 for one in found.yields)
 
 
+def test_step_times_that_leave_break_even_open_are_said_and_no_amount_of_watching_is_asked_for() -> None:
+    # The same prices with step times known to a factor of three, as a model without measurements knows them.
+    cells = tuple(c.model_copy(update={"decode_speedup": c.decode_speedup.model_copy(
+        update={"low": c.decode_speedup.value / 3, "high": c.decode_speedup.value * 3})}) for c in FLAT.candidates)
+    vague = FLAT.model_copy(update={"candidates": cells})
+    found = verify(vague, like_promised(vague, positions=(0.08, 0.01, 0.0)))
+    gain = promise(found, "gain")
+    assert gain.verdict == "noted"
+    assert "a trial would tell" in gain.sentence
+    assert (found.verdict, found.action) == ("broken", "roll_back")
+
+
 def test_acceptance_that_pays_only_for_a_shorter_draft_changes_k() -> None:
-    found = verify(FLAT, like_promised(FLAT, positions=(0.4, 0.01, 0.0)))
+    found = verify(FLAT, like_promised(FLAT, positions=(0.3, 0.01, 0.0)))
     assert (found.verdict, found.action, found.k) == ("broken", "change_k", 1)
     assert "num_speculative_tokens to 1" in found.advice
 
