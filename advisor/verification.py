@@ -338,8 +338,8 @@ def _advice(seen: _Seen, found: Sequence[Promise], verdict: Verdict, yields: Seq
         return "change_k", best.k, (f"k = {best.k} would do better than {now.k} at this load ({best.gain:.2f} against "
                                     f"{now.gain:.2f} times no speculation): set it at the next restart.")
     if broken and best is not None and best.gain <= 1.0:
-        return "roll_back", 0, ("Roll back until `specadvise advise` with this evidence says otherwise: by the record's "
-                                "step times no k pays with the acceptance seen.")
+        return "roll_back", 0, ("Roll back until `specadvise advise` with this evidence says otherwise: by the "
+                                "record's step times no k pays with the acceptance seen.")
     if broken:
         return "advise_again", None, ("Run `specadvise advise` again with this evidence (`specadvise probe server URL "
                                       "--save evidence.json`): the record no longer describes this server.")
