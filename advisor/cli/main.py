@@ -70,8 +70,8 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, debug: bool) -> None:
     """Find out whether speculative decoding pays on your vLLM deployment, before you turn it on.
 
-    Exit codes: 0 done, 1 checks failed, 2 wrong use or unreadable input, 3 could not decide, 4 a probe or the
-    engine failed.
+    Exit codes: 0 done, 1 checks failed or a promise broken, 2 wrong use or unreadable input, 3 could not decide, 4 a
+    probe or the engine failed.
     """
     ctx.obj = {"debug": debug}
 

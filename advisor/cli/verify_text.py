@@ -18,9 +18,10 @@ WIDTH = 120
 def text_of(result: Verification, server: ServerEvidence) -> str:
     """Verdict first, then each promise with its numbers, then what to do."""
     lines = [f"{HEADS[result.verdict]}: {_server(server)}"]
-    for one in result.promises:
-        head = f"  {one.verdict:<10} {one.code.replace('_', ' '):<19} "
-        lines += textwrap.wrap(_plain(one.sentence), WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
+    rows = [(one.verdict, one.code.replace("_", " "), one.sentence) for one in result.promises]
+    for verdict, code, sentence in [*rows, *(("note", "server", note) for note in server.notes)]:
+        head = f"  {verdict:<10} {code:<19} "
+        lines += textwrap.wrap(_plain(sentence), WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
                                break_long_words=False, break_on_hyphens=False)
     if result.yields:
         lines.append("  With the acceptance seen, at this load: " + ", ".join(
@@ -40,6 +41,7 @@ def markdown_of(result: Verification, server: ServerEvidence) -> str:
         lines += ["", "| k | tokens per step | break-even | times no speculation |", "|---|---|---|---|"]
         lines += [f"| {one.k} | {one.acceptance_length:.2f} | {one.break_even:.2f} | {one.gain:.2f} |"
                   for one in result.yields]
+    lines += ["", *(f"- {_cell(note)}" for note in server.notes)] if server.notes else []
     return "\n".join([*lines, "", f"**{_cell(result.advice)}**"]) + "\n"
 
 

@@ -164,6 +164,13 @@ def test_a_record_that_cannot_be_read_exits_2_before_anything_is_scraped(capsys:
     assert "scraping" not in err
 
 
+@pytest.mark.parametrize("output_format", ["text", "markdown"])
+def test_a_restart_in_the_window_is_told(capsys: pytest.CaptureFixture[str], record: str, dumps: Any,
+                                         output_format: str) -> None:
+    _, out, _ = run(capsys, "verify", record, *dumps(page(5), page(2)), "--window", "34s", "--format", output_format)
+    assert "the server restarted between the scrapes" in " ".join(out.split())
+
+
 def test_markdown_is_a_table_that_names_from_outside_cannot_break(capsys: pytest.CaptureFixture[str], record: str,
                                                                   dumps: Any) -> None:
     evil = "acme/a|b<script>"
