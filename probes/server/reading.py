@@ -81,6 +81,9 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
     text = _without_http_head(text)
     _refuse_other_content(text, origin, failure)
     notes: list[str] = []
+    if _ends_in_a_cut_number(text):
+        text = text.rpartition("\n")[0] + "\n"
+        notes.append(f"{origin}: {_CUT}")
     try:
         samples = _samples(text)
     except _DAMAGE as error:
@@ -108,6 +111,10 @@ _METRIC_LINE = re.compile(r"""\s*(?:\#|(?:[a-z_:][\w:]*\s*(?:\{.*\})?|\{".*\})\s
                           re.IGNORECASE)
 
 
+_WHOLE_AT_END = re.compile(r"\s[0-9]+\s*$")
+_CUT = "the last line is cut and was left out"
+
+
 def _without_http_head(text: str) -> str:
     """The body of an answer that was saved with its headers (`curl -i`), one head for each redirect."""
     while text.startswith("HTTP/"):
@@ -116,6 +123,15 @@ def _without_http_head(text: str) -> str:
             break
         text = text[head.end():]
     return text
+
+
+def _ends_in_a_cut_number(text: str) -> bool:
+    """Whether the page stops inside a number that still reads as one: 61 of 6186.0. Engines write every value as a
+    float, so a whole number in a last line without its newline, and nowhere else, is what is left of one."""
+    before, _, last = text.rpartition("\n")
+    if not before or not _WHOLE_AT_END.search(last) or last.lstrip().startswith("#"):
+        return False
+    return not any(_WHOLE_AT_END.search(line) and not line.startswith("#") for line in before.split("\n"))
 
 
 def _repaired(text: str) -> tuple[_Samples, str] | None:
@@ -127,7 +143,7 @@ def _repaired(text: str) -> tuple[_Samples, str] | None:
     whole, _, cut = text.rpartition("\n")
     if whole and cut:
         try:
-            return _samples(whole + "\n"), "the last line is cut and was left out"
+            return _samples(whole + "\n"), _CUT
         except _DAMAGE:
             pass
     lines = text.split("\n")

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from probes.server.reading import read_metrics
 from profiles.errors import InputError, ProbeError
@@ -133,3 +135,32 @@ def test_a_damaged_line_between_metrics_is_refused_since_it_may_have_been_a_coun
 def test_headers_of_a_web_page_make_it_no_metrics_page() -> None:
     with pytest.raises(ProbeError, match="web page"):
         read_metrics("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html></html>", "page")
+
+
+FLOATS = "\n".join(line if line.startswith("#") or "." in line.rpartition(" ")[2] or "e" in line.rpartition(" ")[2]
+                   else line + ".0" for line in syn.page(syn.v1_engine(
+                       running=12, prompts=[50.0] * 40, outputs=[321.0] * 40, ttft=[0.05] * 40)).splitlines()) + "\n"
+"""A page as an engine writes it: every value a float."""
+WHOLE = {(s.name, s.labels): s.value for s in read_metrics(FLOATS, "page").series}
+
+
+@given(st.integers(0, len(FLOATS)))
+def test_a_page_cut_anywhere_is_read_as_far_as_it_goes_or_refused_never_misread(cut: int) -> None:
+    try:
+        scrape = read_metrics(FLOATS[:cut], "page")
+    except ProbeError:
+        return
+    assert all(WHOLE[s.name, s.labels] == s.value for s in scrape.series)
+
+
+def test_a_number_cut_short_is_no_smaller_number() -> None:
+    stop = FLOATS.index("vllm:generation_tokens_total{") + len('vllm:generation_tokens_total{engine="0",model_name="')
+    stop = FLOATS.index("} ", stop) + 4
+    scrape = read_metrics(FLOATS[:stop], "page")
+    assert scrape.named(("generation_tokens",)) == ()
+    assert any("cut" in note for note in scrape.notes)
+
+
+def test_a_last_line_without_its_newline_is_whole_where_the_page_writes_whole_numbers() -> None:
+    text = 'vllm:num_requests_running{model_name="m"} 3\nvllm:num_requests_waiting{model_name="m"} 12'
+    assert [s.value for s in read_metrics(text, "page").named(("num_requests_waiting",))] == [12.0]
