@@ -139,7 +139,7 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
         if session.left_s <= 0:
             return
         needed = session.estimator.block_s(block)
-        if block.key != OUTPUT_BLOCK and session.turn_left_s() < needed:
+        if block.key != OUTPUT_BLOCK and session.turn_left_s(arm) < needed:
             return
         if block.key != OUTPUT_BLOCK and _hopeless(session, arm):
             session.done.setdefault(arm.key, []).extend(b.key for b in session.owed(arm))

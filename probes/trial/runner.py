@@ -41,7 +41,7 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
             _without_baseline(session)
             return session.evidence()
         for arm in plan.arms:
-            if session.waits(arm) and session.left_s - session.reserve_s() < session.estimator.start_s():
+            if session.waits(arm) and not session.has_room():
                 if session.status(arm) in (None, ArmStatus.SKIPPED):
                     session.change(arm, status=ArmStatus.SKIPPED, error="the budget ended before this arm")
                 session.end_turn(arm)

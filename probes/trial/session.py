@@ -137,9 +137,18 @@ class Session:
         self._turned.add(arm.key)
         self._turn_ends_s = float("inf")
 
-    def turn_left_s(self) -> float:
-        """Seconds until the arm under way should stop measuring."""
-        return min(self._turn_ends_s - self.spent_s, self.left_s - self.reserve_s())
+    def turn_left_s(self, arm: ArmPlan) -> float:
+        """Seconds until the arm under way should stop measuring: at the end of its part, or before where starts and
+        blocks prove slower than thought and the others' first blocks would no longer fit."""
+        firsts = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
+                     if a.key != arm.key and self.waits(a) and not self.done.get(a.key))
+        return min(self._turn_ends_s - self.spent_s, self.left_s - self.reserve_s() - firsts)
+
+    def has_room(self) -> bool:
+        """Whether one more arm may be started. The first candidate may take what the comparison would have:
+        without it there is nothing to compare."""
+        measured = any(self.done.get(a.key) for a in self.plan.arms)
+        return self.left_s - (self.reserve_s() if measured else 0.0) >= self.estimator.start_s()
 
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the

@@ -108,6 +108,13 @@ def test_where_the_budget_holds_no_more_starts_the_least_promising_arms_are_the_
     assert found.stopped == "budget"
 
 
+def test_the_first_candidate_is_tried_though_the_baseline_took_far_longer_than_thought(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    StatedMachine(start_s=62.0, step_s=0.5).install(monkeypatch)
+    found = run_trial(plan(240, CANDIDATES[:1]), choose=first, stop=after(3))
+    assert [arm.candidate.method for arm in found.arms if arm.requests] == ["draft_model"]
+
+
 def test_a_comparison_that_the_budget_ended_goes_on_when_resumed(monkeypatch: pytest.MonkeyPatch,
                                                                  tmp_path: Path) -> None:
     StatedMachine(start_s=10.0, step_s=0.2).install(monkeypatch)
