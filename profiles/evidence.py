@@ -116,6 +116,22 @@ class SpeculationCounters(Schema):
     acceptance_length: Length | None
     tokens_per_step: Length | None = None
     """generated / (generated - accepted): steps without a draft counted too."""
+    in_window: bool = True
+    """False where nothing was drafted in the window, and these are counts since the server's start."""
+    dispersion: Amount | None = None
+    """Variance of the acceptance length between parts of the window over that of drafts independent of each other;
+    None where too few parts had drafts."""
+
+    @property
+    def accepted_variance(self) -> float | None:
+        """Variance of the tokens accepted from one draft, by position; without positions the largest that the mean
+        allows. None without drafts."""
+        if self.drafts <= 0:
+            return None
+        mean = self.accepted_tokens / self.drafts
+        if self.per_position:
+            return max(0.0, sum((2 * i + 1) * share for i, share in enumerate(self.per_position)) - mean**2)
+        return max(0.0, mean * (self.draft_tokens / self.drafts - mean))
 
 
 class ServerEvidence(Schema):
@@ -139,8 +155,21 @@ class ServerEvidence(Schema):
     requests_in_window: Amount | None = None
     ttft_ms: Seen | None = None
     tpot_ms: Seen | None = None
+    inter_token_ms: Seen | None = None
+    """Mean gap between two chunks of a stream: several tokens where speculation is on."""
+    e2e_ms: Seen | None = None
+    """Mean time of a whole request, queueing included."""
+    prompt_tokens_total: Amount | None = None
+    """Counts are over the window, or since the server's start where there was only one scrape."""
+    output_tokens_total: Amount | None = None
+    requests_total: Amount | None = None
+    """Finished requests."""
+    engine_steps: Amount | None = None
+    """Prefills included."""
     preemptions: Amount | None = None
     prefix_cache_hit_rate: Share | None = None
+    model_roots: dict[str, str] = Field(default_factory=dict)
+    """What each served name was loaded from, where the engine's list of models says so."""
     speculation: SpeculationCounters | None = None
     notes: tuple[str, ...] = ()
 

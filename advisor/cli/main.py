@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("advisor.cli.plan:plan", "Say what the advice means in requests per second, GPUs and money."),
     "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server."),
     "report": ("advisor.cli.report:report", "Print a saved record again, in any format."),
+    "verify": ("advisor.cli.verify:verify", "Judge whether what a record promised holds on the running server."),
     "trial": ("advisor.cli.trial:trial", "Run the short acceptance and step-time trial on a real engine."),
 }
 
@@ -70,8 +71,8 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, debug: bool) -> None:
     """Find out whether speculative decoding pays on your vLLM deployment, before you turn it on.
 
-    Exit codes: 0 done, 1 checks failed, 2 wrong use or unreadable input, 3 could not decide, 4 a probe or the
-    engine failed.
+    Exit codes: 0 done, 1 checks failed or a promise broken, 2 wrong use or unreadable input, 3 could not decide, 4 a
+    probe or the engine failed.
     """
     ctx.obj = {"debug": debug}
 

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.server_source import (
+    Access,
+    evidence_document,
+    scraped,
+    seconds,
+    server_evidence_document,
+    server_options,
+)
 from profiles.errors import InputError
-from profiles.version import __version__
 
 if TYPE_CHECKING:
     from profiles.deployment import Deployment
     from profiles.evidence import Evidence
-
-_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(text: str) -> float:
-    """A time as people write it: 15, 15s, 500ms, 2m."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h)?", text.strip().lower())
-    if found is None or float(found[1]) <= 0:
-        raise click.BadParameter(f"{text!r}: expected a time above 0 such as 15s, 500ms or 2m")
-    return float(found[1]) * _UNITS[found[2] or ""]
-
 
 def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--save`: the evidence as a file that `advise --evidence` takes."""
@@ -74,7 +67,7 @@ def gpu(window_s: float, target: str | None, draft: str | None, method: str, dep
 
     left = [] if stated is None else headrooms(found, stated[0], stated[1], context)
     command = ["probe", "gpu", "--window", f"{window_s:g}s"]
-    _save(save, _evidence(command, kind="gpu", gpu=found), quiet)
+    _save(save, evidence_document(command, kind="gpu", gpu=found), quiet)
     if output_format == "json":
         print_json({**found.model_dump(mode="json"),
                     "headroom": [one.document() for one in left] if stated is not None else None})
@@ -104,71 +97,45 @@ def _deployment(target: str | None, draft: str | None, method: str,
 @click.argument("second", metavar="[SECOND-DUMP]", required=False)
 @click.option("--window", "window_s", type=seconds, metavar="TIME",
               help="Time between the two scrapes (15s by default), or between two dumps.")
-@click.option("--token-env", metavar="VAR", help="Environment variable that holds the server's API key.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send this header too; repeatable.")
-@click.option("--timeout", "timeout_s", type=seconds, default="10s", metavar="TIME", show_default=True,
-              help="Deadline of one scrape.")
-@click.option("--model", metavar="NAME", help="Look at this one of several served models.")
+@server_options
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C, a line each interval; then a summary.")
+@click.option("--interval", "interval_s", type=seconds, metavar="TIME", help="Between two lines of --watch (10s).")
+@click.option("--record", "record_path", type=click.Path(path_type=Path, dir_okay=False), metavar="RECORD.json",
+              help="Hold the watched acceptance against this record's break-even at the load seen.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End --watch after N lines.")
 @save_option
 @format_option("text", "json")
 @quiet_option
-def server(source: str, second: str | None, window_s: float | None, token_env: str | None, headers: Sequence[str],
-           timeout_s: float, model: str | None, save: Path | None, output_format: str, quiet: bool) -> None:
+def server(source: str, second: str | None, window_s: float | None, access: Access, watch: bool,
+           interval_s: float | None, record_path: Path | None, count: int | None, save: Path | None,
+           output_format: str, quiet: bool) -> None:
     """Load, lengths, latencies and speculation of a running vLLM (or SGLang), from its /metrics.
 
-    URL-OR-DUMP is http://HOST:PORT, scraped over the window, or one or two saved pages of the same server.
+    URL-OR-DUMP is http://HOST:PORT, scraped over the window, or one or two saved pages of the same server. With
+    --watch, a line each interval: load, and acceptance against break-even where a record is given.
     """
-    from probes.server import LIVE_WINDOW_S, probe_server
-    from probes.server.scraping import looks_like_address, server_address
+    if watch:
+        from advisor.cli.watch import watch_until_stopped
 
-    live = looks_like_address(source)
-    shown = server_address(source).display if live else source
-    token, sent = _token(token_env), _headers(headers)
-    if live:
-        say(f"scraping {shown} for {LIVE_WINDOW_S if window_s is None else window_s:g} s", quiet)
-    found = probe_server(source, second, window_s, token, timeout_s, headers=sent, model=model)
-    command = ["probe", "server", shown, *([second] if second else [])]
-    command += ["--window", f"{window_s:g}s"] if window_s is not None else []
-    command += ["--token-env", token_env] if token_env else []
-    command += [part for name in sent for part in ("--header", f"{name}: ***")]
-    command += ["--model", model] if model else []
-    _save(save, _evidence(command, kind="server", server=found), quiet)
+        if second is not None or window_s is not None:
+            raise InputError("--watch follows one running server: give its URL alone, and --interval instead of "
+                             "--window")
+        seen = watch_until_stopped(source, access, interval_s or 10.0, record_path, count, output_format, quiet)
+        if seen is not None:
+            _save(save, server_evidence_document(["probe", "server", "--watch"], source, None, None, access, seen),
+                  quiet)
+        return
+    if interval_s is not None or record_path is not None or count is not None:
+        raise InputError("--interval, --record and --count go with --watch: add it, or use `specadvise verify` to hold "
+                         "one window against a record")
+    found = scraped(source, second, window_s, access, quiet)
+    _save(save, server_evidence_document(["probe", "server"], source, second, window_s, access, found), quiet)
     if output_format == "json":
         print_json(found.model_dump(mode="json"))
     else:
         from advisor.cli.probe_text import show_server
 
         show_server(found)
-
-
-def _token(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise InputError(f"--token-env names {variable!r}, which is not set: put the server's API key in it (the key "
-                         "itself does not belong on the command line)")
-    return token
-
-
-def _headers(lines: Sequence[str]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        name, colon, value = line.partition(":")
-        if not colon or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name.strip()):
-            # The line is not shown: without a colon it may be the key itself.
-            raise InputError(f"--header number {number} is not 'NAME: VALUE': expected for example 'X-Api-Key: ...'")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _evidence(command: Sequence[str], **sections: Any) -> Evidence:
-    from datetime import datetime, timezone
-
-    from profiles.evidence import Evidence
-
-    return Evidence(collected_at=datetime.now(timezone.utc).isoformat(timespec="seconds"), tool_version=__version__,
-                    command=f"specadvise {shlex.join(command)}", **sections)
 
 
 def _save(path: Path | None, evidence: Evidence, quiet: bool) -> None:

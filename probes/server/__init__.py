@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probes.server.differences import server_evidence
@@ -81,11 +81,13 @@ def _probe_live(source: str, window_s: float, fetcher: Fetcher, model: str | Non
                 raise
             missed += 1
     notes = [f"{missed} of {steps + 1} scrapes had no answer: the server may be overloaded"] if missed else []
-    return server_evidence(scrapes, url=address.display, window_s=_elapsed_s(scrapes), engine_version=version,
-                           model=model, notes=notes)
+    found = server_evidence(scrapes, url=address.display, window_s=elapsed_s(scrapes), engine_version=version,
+                            model=model, notes=notes)
+    return found.model_copy(update={"model_roots": fetcher.model_roots(address)})
 
 
-def _elapsed_s(scrapes: list[Scrape]) -> float:
+def elapsed_s(scrapes: Sequence[Scrape]) -> float:
+    """Seconds between the first and the last of live scrapes."""
     first, last = scrapes[0].at_s, scrapes[-1].at_s
     return last - first if first is not None and last is not None else 0.0
 

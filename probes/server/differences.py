@@ -13,7 +13,7 @@ from probes.server.reading import MODEL_LABEL, Labels, Scrape, Series
 from probes.server.speculation import Counted, speculation_counters
 from profiles.errors import InputError
 from profiles.evidence import ServerEvidence
-from profiles.schema import Quantity, Source
+from profiles.schema import MAX_K, Quantity, Source
 from profiles.workload import Lengths
 
 REPLICA_LABELS = ("engine", "dp_rank", "ReplicaId", "WorkerId", "instance", "pod", "engine_type")
@@ -84,7 +84,7 @@ def server_evidence(scrapes: Sequence[Scrape], *, url: str, window_s: float, eng
     rate_s = window_s if window_s > 0 and window.earlier is not None else None
     prompt, output = _token_lengths(window)
     speculation = speculation_counters(names, window.counter, window.since_start, _per_position(window),
-                                       _mean_gauge(chosen, names.acceptance_length), said)
+                                       _mean_gauge(chosen, names.acceptance_length), _drafts_by_part(chosen), said)
     ttft = _latency(window, names.ttft, "time to first token")
     engines = max(_engine_count(chosen[-1]), 1)
     return ServerEvidence(
@@ -99,6 +99,10 @@ def server_evidence(scrapes: Sequence[Scrape], *, url: str, window_s: float, eng
         prompt_tokens=prompt, output_tokens=output,
         requests_in_window=requests if window.earlier is not None else None,
         ttft_ms=ttft, tpot_ms=_tpot(window, speculating=speculation is not None),
+        inter_token_ms=_latency(window, names.token_gap, "gap between two chunks of a stream"),
+        e2e_ms=_latency(window, names.e2e, "time of a whole request"),
+        prompt_tokens_total=window.counter(names.prompt_total), output_tokens_total=generated, requests_total=requests,
+        engine_steps=window.counter(tuple(f"{name}_count" for name in names.step_tokens)),
         preemptions=window.counter(names.preemptions), prefix_cache_hit_rate=_hit_rate(window, chosen),
         speculation=speculation, notes=tuple(dict.fromkeys(said)),
     )
@@ -267,7 +271,11 @@ def _tpot(window: _Window, *, speculating: bool) -> Quantity | None:
     generated, first = count(names.generation_total), count(tuple(f"{name}_count" for name in names.ttft))
     if generated is None or first is None or generated - first <= 0:
         return None
-    return Quantity(value=observed.total / (generated - first) * 1e3, n=round(observed.count), source=Source.RECORDED,
+    value, spread = observed.total / (generated - first), observed.standard_deviation()
+    half = Z80 * spread * math.sqrt(observed.count) / (generated - first) if spread is not None else None
+    return Quantity(value=value * 1e3, low=None if half is None else max(value - half, 0.0) * 1e3,
+                    high=None if half is None else (value + half) * 1e3, n=round(observed.count),
+                    source=Source.RECORDED,
                     note="sum of gaps over tokens but the first of each request (a gap holds several tokens)"
                          + ("" if inside else ", since the server's start"))
 
@@ -282,6 +290,17 @@ def _hit_rate(window: _Window, scrapes: Sequence[Scrape]) -> float | None:
     return _mean(values) if values else None
 
 
+def _drafts_by_part(scrapes: Sequence[Scrape]) -> list[tuple[float, float]]:
+    """(drafts, accepted tokens) between each scrape and the next, parts without a draft left out."""
+    parts: list[tuple[float, float]] = []
+    for earlier, later in pairwise(scrapes):
+        drafts = _difference(earlier, later, later.names.drafts)
+        accepted = _difference(earlier, later, later.names.accepted_tokens)
+        if drafts and accepted is not None and drafts > 0:
+            parts.append((drafts, accepted))
+    return parts
+
+
 def _per_position(window: _Window) -> Counted:
     """Accepted tokens by draft position, over the window and since the start."""
 
@@ -291,7 +310,8 @@ def _per_position(window: _Window) -> Counted:
         before = {s.labels: s.value for s in first.named((now[0].name,))} if first is not None and now else {}
         for one in now:
             position = one.label("position") or ""
-            if position.isdigit():
+            # Longer ones are no position of a draft: a list of that length would be built for them.
+            if position.isdecimal() and int(position) < MAX_K:
                 value = one.value - before.get(one.labels, 0.0)
                 result[int(position)] = result.get(int(position), 0.0) + value
         return result

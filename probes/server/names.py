@@ -42,6 +42,8 @@ class EngineNames:
     token_gap: Names = ()
     """Per chunk of the stream: several tokens when speculation is on."""
     e2e: Names = ()
+    step_tokens: Names = ()
+    """Tokens of an engine step: its observations are the steps."""
     drafts: Names = ()
     draft_tokens: Names = ()
     accepted_tokens: Names = ()
@@ -75,6 +77,7 @@ ENGINES: tuple[EngineNames, ...] = (
         tpot=("request_time_per_output_token_seconds",),
         token_gap=("inter_token_latency_seconds", "time_per_output_token_seconds"),
         e2e=("e2e_request_latency_seconds",),
+        step_tokens=("iteration_tokens_total",),
         drafts=("spec_decode_num_drafts",),
         draft_tokens=("spec_decode_num_draft_tokens",),
         accepted_tokens=("spec_decode_num_accepted_tokens",),
@@ -86,7 +89,7 @@ ENGINES: tuple[EngineNames, ...] = (
         prefixes=("sglang:", "sglang_"),
         running=("num_running_reqs",),
         waiting=("num_queue_reqs",),
-        kv_usage=("token_usage",),
+        kv_usage=("token_usage", "full_token_usage"),
         prompt_total=("prompt_tokens",),
         generation_total=("generation_tokens",),
         finished=("num_requests",),

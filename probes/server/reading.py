@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,23 +75,24 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
 
     `origin` names it in errors (no credentials in it). Raises `failure` with one sentence when the page is empty, HTML,
     JSON, a compressed body, not Prometheus text, or the page of a server that is no known engine. A last line cut in
-    the middle (a dump still being written) is dropped and said in the notes.
+    the middle (a dump still being written) and what a terminal put before or behind the page are dropped and said in
+    the notes.
     """
+    text = _without_http_head(text)
     _refuse_other_content(text, origin, failure)
     notes: list[str] = []
+    if _ends_in_a_cut_number(text):
+        text = text.rpartition("\n")[0] + "\n"
+        notes.append(f"{origin}: {_CUT}")
     try:
         samples = _samples(text)
     except _DAMAGE as error:
-        # Only a line without its newline can be a page that ended early; anything else is damage.
-        whole, _, cut = text.rpartition("\n")
-        try:
-            if not cut or not whole:
-                raise error
-            samples = _samples(whole + "\n")
-        except _DAMAGE:
+        repaired = _repaired(text)
+        if repaired is None:
             raise failure(f"{origin} is not Prometheus text ({_short(error)}): expected the page that "
                           "`curl http://HOST:PORT/metrics` prints") from error
-        notes.append(f"{origin}: the last line is cut and was left out")
+        samples, note = repaired
+        notes.append(f"{origin}: {note}")
     names, prefix = _recognise((name for name, _, _ in samples), origin, failure)
     start = next((value for name, _, value in samples if name == "process_start_time_seconds"), None)
     series = [
@@ -104,9 +106,58 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
 
 _DAMAGE = (ValueError, KeyError, IndexError)
 """What the parser raises on text it cannot read."""
+_Samples = list[tuple[str, dict[str, str], float]]
+_METRIC_LINE = re.compile(r"""\s*(?:\#|(?:[a-z_:][\w:]*\s*(?:\{.*\})?|\{".*\})\s+[-+]?(?:\d|\.\d|inf|nan))""",
+                          re.IGNORECASE)
 
 
-def _samples(text: str) -> list[tuple[str, dict[str, str], float]]:
+_WHOLE_AT_END = re.compile(r"\s[0-9]+\s*$")
+_CUT = "the last line is cut and was left out"
+
+
+def _without_http_head(text: str) -> str:
+    """The body of an answer that was saved with its headers (`curl -i`), one head for each redirect."""
+    while text.startswith("HTTP/"):
+        head = re.match(r"(?:[^\n]*\S[^\n]*\n)+\s*?\n", text)
+        if head is None:
+            break
+        text = text[head.end():]
+    return text
+
+
+def _ends_in_a_cut_number(text: str) -> bool:
+    """Whether the page stops inside a number that still reads as one: 61 of 6186.0. Engines write every value as a
+    float, so a whole number in a last line without its newline, and nowhere else, is what is left of one."""
+    before, _, last = text.rpartition("\n")
+    if not before or not _WHOLE_AT_END.search(last) or last.lstrip().startswith("#"):
+        return False
+    return not any(_WHOLE_AT_END.search(line) and not line.startswith("#") for line in before.split("\n"))
+
+
+def _repaired(text: str) -> tuple[_Samples, str] | None:
+    """The samples without what is no part of the page, and the words for that; None where it is damaged inside.
+
+    A line without its newline is a page that ended early. Lines before and behind the page are a terminal's: a prompt,
+    a progress meter. A line between metrics is damage, and what it said is not known.
+    """
+    whole, _, cut = text.rpartition("\n")
+    if whole and cut:
+        try:
+            return _samples(whole + "\n"), _CUT
+        except _DAMAGE:
+            pass
+    lines = text.split("\n")
+    metric = [number for number, line in enumerate(lines) if _METRIC_LINE.match(line)]
+    if not metric or len(metric) * 2 < len([line for line in lines if line.strip()]):
+        return None
+    try:
+        samples = _samples("\n".join(lines[metric[0]:metric[-1] + 1]) + "\n")
+    except _DAMAGE:
+        return None
+    return samples, "what stands before or behind the metrics was left out"
+
+
+def _samples(text: str) -> _Samples:
     from prometheus_client.parser import text_string_to_metric_families
 
     return [(s.name, s.labels, s.value) for family in text_string_to_metric_families(text) for s in family.samples]
@@ -120,7 +171,8 @@ def _refuse_other_content(text: str, origin: str, failure: type[SpecadviseError]
     if head.startswith(("<!doctype", "<html", "<?xml", "<head", "<body")):
         raise failure(f"{origin} is a web page, not metrics: {expected}; check host, port and path, and whether a "
                       "login page stands in front")
-    if head.startswith(("{", "[")):
+    # A name in quotes inside the braces is Prometheus text too: metric names outside ASCII are written so.
+    if head.startswith("[") or (head.startswith("{") and re.match(r'\{"[^"]*"\s*[,}]', head) is None):
         raise failure(f"{origin} is JSON, not metrics: {expected}; check the path, and whether an API key is needed")
     if "\x00" in text[:4096] or text.startswith("\x1f"):
         raise failure(f"{origin} is binary or compressed, not text: {expected}; unpack it first")

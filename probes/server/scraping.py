@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 2**20
 """A page larger than this is not a metrics page (a large one has 5 MB)."""
 MAX_REDIRECTS = 5
+MAX_MODELS = 100
+"""Served names that are asked for where they came from."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,18 @@ class Fetcher:
             if isinstance(version, str) and 0 < len(version) <= 80:
                 return version
         return None
+
+    def model_roots(self, address: ServerAddress) -> dict[str, str]:
+        """Served name to the folder or id it was loaded from, where the engine's list says so; never a failure."""
+        import json
+
+        try:
+            body, _ = self._get(address.base_url.rstrip("/") + "/v1/models", address.display)
+            entries = json.loads(body)["data"]
+            return {one["id"]: one["root"] for one in entries[:MAX_MODELS]
+                    if isinstance(one.get("root"), str) and isinstance(one["id"], str) and len(one["root"]) <= 500}
+        except (ProbeError, ValueError, LookupError, TypeError, AttributeError):
+            return {}
 
     def _get(self, url: str, shown: str) -> tuple[bytes, float]:
         import httpx

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from probes.server.names import EngineNames, Names
@@ -11,6 +11,10 @@ from profiles.evidence import SpeculationCounters
 Count = Callable[[Names], "float | None"]
 NOTABLE_SHARE = 0.05
 """Steps without a draft, as a share of all, from which the difference is worth a sentence."""
+
+
+MIN_PARTS = 4
+"""Parts of a window with drafts from which their spread is taken: of fewer it would be chance."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +26,12 @@ class Counted:
 
 
 def speculation_counters(names: EngineNames, in_window: Count, since_start: Count, positions: Counted,
-                         length_gauge: float | None, notes: list[str]) -> SpeculationCounters | None:
+                         length_gauge: float | None, parts: Sequence[tuple[float, float]],
+                         notes: list[str]) -> SpeculationCounters | None:
     """None where speculation is not configured (the engine then exports none of its counters).
 
-    Adds to `notes`: totals taken for an idle window, steps without a draft, numbers that cannot be.
+    parts: (drafts, accepted tokens) of each part of the window, from which the spread between them is taken. Adds to
+    `notes`: totals taken for an idle window, steps without a draft, numbers that cannot be.
     """
     if since_start(names.accepted_tokens) is None:
         return _from_gauge(length_gauge, notes)
@@ -40,7 +46,8 @@ def speculation_counters(names: EngineNames, in_window: Count, since_start: Coun
         emitted = count(names.emitted_tokens)
         drafts = max(emitted - accepted, 0.0) if emitted is not None else 0.0
         notes.append("names of the V0 engine: verifications are emitted minus accepted tokens, and there is no "
-                     "acceptance by position")
+                     "acceptance by position" if emitted is not None else
+                     "this release does not count its drafts: only tokens_per_step tells how far they were accepted")
     if draft_tokens == 0:
         notes.append("speculation is configured and has drafted nothing yet")
     length = 1 + accepted / drafts if drafts > 0 else None
@@ -48,8 +55,20 @@ def speculation_counters(names: EngineNames, in_window: Count, since_start: Coun
     per_position = tuple(by_position.get(i, 0.0) / drafts for i in range(max(by_position) + 1)) \
         if by_position and drafts > 0 else ()
     _say_what_stands_out(length, per_step, accepted, draft_tokens, generated, drafts, by_position, notes)
-    return SpeculationCounters(enabled=True, drafts=drafts, draft_tokens=draft_tokens, accepted_tokens=accepted,
-                               per_position=per_position, acceptance_length=length, tokens_per_step=per_step)
+    found = SpeculationCounters(enabled=True, drafts=drafts, draft_tokens=draft_tokens, accepted_tokens=accepted,
+                                per_position=per_position, acceptance_length=length, tokens_per_step=per_step,
+                                in_window=drafted)
+    return found.model_copy(update={"dispersion": _dispersion(found, parts)}) if drafted else found
+
+
+def _dispersion(found: SpeculationCounters, parts: Sequence[tuple[float, float]]) -> float | None:
+    """Pearson's dispersion of the mean accepted tokens over the parts: 1 where drafts do not depend on each other,
+    more where requests differ."""
+    variance = found.accepted_variance
+    if len(parts) < MIN_PARTS or not variance:
+        return None
+    mean = sum(accepted for _, accepted in parts) / sum(drafts for drafts, _ in parts)
+    return sum(drafts * (accepted / drafts - mean) ** 2 for drafts, accepted in parts) / variance / (len(parts) - 1)
 
 
 def _from_gauge(length: float | None, notes: list[str]) -> SpeculationCounters | None:

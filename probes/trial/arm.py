@@ -11,6 +11,7 @@ from probes.trial import plausibility
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan, request_samples
 from probes.trial.session import Session
 from profiles.evidence import ArmStatus, RequestAcceptance
@@ -21,20 +22,19 @@ SAMPLE_COUNT = 96
 """Continuations of one prompt behind the test of the sampled distribution, each arm."""
 SAMPLE_TOKENS = 4
 
-_FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
-
 
 def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: bool = True) -> EngineProcess:
     """Start an engine for the arm and run one unrecorded block, so that no cell holds one-off costs. EngineFailure."""
-    plan, label = session.plan, arm.candidate.label
+    plan, label = session.plan, spoken(arm.candidate)
     # A bound on the start, or an engine that never gets ready would eat the budget of all others.
     patience = max(60.0, min(1800.0, session.left_s))
     process = EngineProcess(engine_args, env={**plan.env, **arm.env}, repair=plan.repair, start_timeout_s=patience,
                             silence_s=plan.silence_s)
     estimated = session.estimator.start_s()
-    session.tell(f"{label}: starting the engine")
     try:
-        process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
+        with session.step(estimated):
+            session.tell(f"{label}: starting the engine")
+            process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
         session.started(arm, process, first)
         ids = session.tokens(process)
         process.call("run_block", prompts=[ids[0], ids[-1]], running=2, k=None, max_tokens=4, ignore_eos=True,
@@ -58,13 +58,14 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
         process.call("run_block", prompts=[long], running=1, k=k, max_tokens=1, ignore_eos=True, temperature=0.0)
     estimated, begin = session.estimator.block_s(block), time.monotonic()
     stage = f"{label}: {block.key}"
-    session.tell(stage)
     sampling = plan.sampling
-    data: dict[str, Any] = process.call(
-        "run_block", prompts=ids, running=block.running, k=k, max_tokens=block.max_tokens, ignore_eos=not whole,
-        temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k,
-        keep_prefix_cache=not whole, deadline_s=None if plan.budget_s is None else max(1.0, session.left_s),
-        beat=lambda steps, tokens: session.tell(stage))
+    with session.step(estimated):
+        session.tell(stage)
+        data: dict[str, Any] = process.call(
+            "run_block", prompts=ids, running=block.running, k=k, max_tokens=block.max_tokens, ignore_eos=not whole,
+            temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k,
+            keep_prefix_cache=not whole, deadline_s=None if plan.budget_s is None else max(1.0, session.left_s),
+            beat=lambda steps, tokens: session.tell(stage))
     if data["complete"]:
         session.estimator.observe("block", estimated, time.monotonic() - begin)
     return data
@@ -85,8 +86,9 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
     A failed engine marks the arm and is told; nothing is raised but KeyboardInterrupt, after the block in progress was
     saved as far as it got.
     """
-    if session.status(arm) in _FINISHED or not session.owed(arm):
+    if not session.waits(arm):
         return None
+    session.take_turn(arm)
     session.change(arm, status=ArmStatus.INTERRUPTED, error=None)
     process: EngineProcess | None = None
     well = False
@@ -103,10 +105,11 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
         well = True
     except EngineFailure as failure:
         session.change(arm, status=failure.status, error=str(failure))
-        session.progress.note(f"{arm.candidate.label}: {failure.status.value.replace('_', ' ')}: {failure}")
+        session.progress.note(f"{spoken(arm.candidate)}: {failure.status.value.replace('_', ' ')}: {failure}")
     finally:
         if process is not None and not (keep and well):
             session.close(arm, process)
+        session.end_turn(arm)
         session.save()
     return process if keep and well else None
 
@@ -136,16 +139,16 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
         if session.left_s <= 0:
             return
         needed = session.estimator.block_s(block)
-        if block.key != OUTPUT_BLOCK and session.left_s - session.reserve_s() < needed:
+        if block.key != OUTPUT_BLOCK and session.turn_left_s(arm) < needed:
             return
         if block.key != OUTPUT_BLOCK and _hopeless(session, arm):
             session.done.setdefault(arm.key, []).extend(b.key for b in session.owed(arm))
-            session.progress.note(f"{arm.candidate.label}: acceptance is too low for a gain at any load; its step "
+            session.progress.note(f"{spoken(arm.candidate)}: acceptance is too low for a gain at any load; its step "
                                   "times are not measured further")
             return
         k = block.k if process.info["k_control"] == "schedule_lookup" else None
         try:
-            data = run_block(session, process, block, arm.candidate.label, k=k, whole=block.key == OUTPUT_BLOCK)
+            data = run_block(session, process, block, spoken(arm.candidate), k=k, whole=block.key == OUTPUT_BLOCK)
         except KeyboardInterrupt:
             partial = process.interrupt()
             if partial is not None and partial["steps"]:
@@ -187,7 +190,7 @@ def _acceptance(data: dict[str, Any], k: int) -> list[RequestAcceptance]:
 def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: int | None) -> None:
     """Many short sampled continuations of one prompt; the arm's are held against the baseline's."""
     plan = session.plan
-    session.tell(f"{arm.candidate.label}: sampled outputs")
+    session.tell(f"{spoken(arm.candidate)}: sampled outputs")
     data = process.call(
         "run_block", prompts=[session.tokens(process)[0]] * SAMPLE_COUNT, k=k,
         running=min(32, int(plan.base_args["max_num_seqs"])), max_tokens=SAMPLE_TOKENS, ignore_eos=True,

@@ -19,8 +19,9 @@ from probes.trial.arm import launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan
-from probes.trial.session import Session
+from probes.trial.session import BUDGET_ENDED, Session
 from profiles.deployment import Candidate
 from profiles.evidence import Block, PairedBlock, PairedComparison
 
@@ -30,7 +31,6 @@ Mode = Literal["both_resident", "alternate_restarts"]
 ROUND_PAIRS = 2
 """Pairs of blocks an engine start serves when engines are restarted in turn."""
 LEAST_ROUNDS = 2
-_BUDGET = "the budget ended before the interval was clear"
 _ROOM_BYTES = 2 << 30
 """Host memory to leave free beside a second engine."""
 
@@ -92,7 +92,7 @@ class Comparison:
         self.mode = "alternate_restarts"
         reason: str | None = None
         rounds = 0
-        while reason is None or (rounds < LEAST_ROUNDS and reason != _BUDGET):
+        while reason is None or (rounds < LEAST_ROUNDS and reason != BUDGET_ENDED):
             turns = [len(self.pairs) + i for i in range(ROUND_PAIRS)]
             first = rounds % 2 == 0
             self.baseline_start += 1
@@ -131,7 +131,7 @@ class Comparison:
         block = BlockPlan(f"pair {turn + 1} load {load}", self.k if speculative else 0, load, plan.pair_places(turn),
                           plan.max_tokens)
         lookup = speculative and process.info["k_control"] == "schedule_lookup"
-        label = f"comparison, {self.arm.candidate.label if speculative else 'none'}"
+        label = f"comparison, {spoken((self.arm if speculative else plan.baseline).candidate)}"
         data = run_block(self.session, process, block, label, k=self.k if lookup else None, whole=True)
         if not data["complete"]:
             raise _OutOfTime
@@ -172,7 +172,7 @@ class Comparison:
             session.record(arm, again, {**data, "requests": []}, start=self.speculative_start)
 
     def _over(self, next_s: float) -> str | None:
-        return _BUDGET if self.session.left_s < next_s else None
+        return BUDGET_ENDED if self.session.left_s < next_s else None
 
     def _note(self, stopped: str) -> None:
         self.session.comparison = PairedComparison(
@@ -194,7 +194,7 @@ def compare(session: Session, candidate: Candidate, k: int, stop: Stop, baseline
     try:
         comparison.run(baseline)
     except _OutOfTime:
-        comparison._note(_BUDGET)
+        comparison._note(BUDGET_ENDED)
 
 
 def within_run_spread(pairs: Sequence[PairedBlock]) -> float | None:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from profiles.deployment import Candidate
+from profiles.methods import method
+
+
+def spoken(candidate: Candidate) -> str:
+    """How progress names an arm: the null candidate in words, the others as reports name them."""
+    described = method(candidate.method)
+    return described.title if described.drafter == "none" else candidate.label
+
 
 class Progress(Protocol):
     """What the runner calls; a stage is e.g. `draft_model SmolLM2-135M: k 3 load 8`."""

@@ -10,7 +10,7 @@ from probes.trial.comparison import Stop, compare, room_for_both
 from probes.trial.engine_process import EngineProcess, close_all
 from probes.trial.plan import TrialPlan
 from probes.trial.progress import Progress, Silent
-from probes.trial.session import Session
+from probes.trial.session import BUDGET_ENDED, Session
 from profiles.deployment import Candidate
 from profiles.evidence import ArmStatus, TrialEvidence
 
@@ -41,8 +41,10 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
             _without_baseline(session)
             return session.evidence()
         for arm in plan.arms:
-            if session.left_s - session.reserve_s() < session.estimator.start_s() and session.status(arm) is None:
-                session.change(arm, status=ArmStatus.SKIPPED, error="the budget ended before this arm")
+            if session.waits(arm) and not session.has_room():
+                if session.status(arm) in (None, ArmStatus.SKIPPED):
+                    session.change(arm, status=ArmStatus.SKIPPED, error="the budget ended before this arm")
+                session.end_turn(arm)
                 session.stopped = "budget"
                 continue
             run_arm(session, arm)
@@ -73,7 +75,7 @@ def _compare(session: Session, choose: Choose, stop: Stop, baseline: EngineProce
     baseline_arm = session.arms.get(session.plan.baseline.key)
     if baseline_arm is None or not baseline_arm.steps or not session.plan.arms:
         return
-    if session.comparison is not None and session.comparison.stopped not in ("", "interrupted"):
+    if not session.comparison_open:
         return
     chosen = choose(session.evidence())
     if chosen is None:
@@ -83,3 +85,6 @@ def _compare(session: Session, choose: Choose, stop: Stop, baseline: EngineProce
         session.stopped = "budget"
         return
     compare(session, candidate, k, stop, baseline)
+    if session.comparison is not None and session.comparison.stopped == BUDGET_ENDED:
+        # Not complete: the checkpoint stays, and --resume goes on with the pairs there are.
+        session.stopped = "budget"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import psutil
 
 from probes.trial.checkpoint import Checkpoint
 from probes.trial.engine_process import EngineProcess
-from probes.trial.estimate import Estimator
+from probes.trial.estimate import PAIRS_EXPECTED, Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
 from probes.trial.plausibility import Divergence, divergence, unsteady
 from probes.trial.progress import Progress
@@ -26,6 +27,13 @@ from profiles.evidence import (
 )
 
 Ids = list[int]
+
+BUDGET_ENDED = "the budget ended before the interval was clear"
+"""How a comparison ends that a later run may go on with."""
+COMPARISON_SHARE = 1 / 3
+"""Part of the budget that arms leave to the comparison at most."""
+FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
+"""Nothing more is to be had of such an arm."""
 
 
 class Session:
@@ -51,6 +59,14 @@ class Session:
         """The baseline's outputs against its own at another load."""
         self.samples: list[Ids] = []
         """The baseline's sampled continuations of one prompt."""
+        self._turned: set[str] = set()
+        """Arms that had their turn in this run, finished or not."""
+        self._up: str | None = None
+        """The arm whose own engine is running."""
+        self._step: tuple[float, float] | None = None
+        """When the start or block under way began on the trial's clock, and how long it was expected to take."""
+        self._turn_ends_s = float("inf")
+        """On the trial's clock: when the arm under way should leave the rest to the others."""
         self._earlier: TrialEvidence | None = None
         self._closed = False
         """No more checkpoints: what comes now is not to be resumed from."""
@@ -85,24 +101,77 @@ class Session:
     def left_s(self) -> float:
         return float("inf") if self.plan.budget_s is None else self.plan.budget_s - self.spent_s
 
+    @property
+    def comparison_open(self) -> bool:
+        """Whether the paired comparison is still to come, or to go on where a budget or Ctrl-C ended it."""
+        if self.comparison is not None:
+            return self.comparison.stopped in ("", "interrupted", BUDGET_ENDED)
+        # Without one measured candidate there is nothing to compare.
+        return any(self.done.get(arm.key) or self.waits(arm) for arm in self.plan.arms)
+
     def reserve_s(self) -> float:
-        """What the paired comparison will want, at most 45 % of the budget: arms must leave it."""
-        if not self.plan.arms or (self.comparison is not None and self.comparison.stopped):
-            return 0.0
-        if not any(self.done.get(arm.key) for arm in self.plan.arms):
-            # Without one measured candidate there is nothing to compare.
+        """What the paired comparison will want, at most its share of the budget: arms must leave it from the start, or
+        a slow machine would spend it on them."""
+        if not self.comparison_open:
             return 0.0
         wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
-        return wanted if self.plan.budget_s is None else min(wanted, 0.45 * self.plan.budget_s)
+        return wanted if self.plan.budget_s is None else min(wanted, COMPARISON_SHARE * self.plan.budget_s)
+
+    def waits(self, arm: ArmPlan) -> bool:
+        """Whether the arm still has its turn before it in this run, or is in it."""
+        return arm.key not in self._turned and self.status(arm) not in FINISHED and bool(self.owed(arm))
+
+    def needs_s(self, arm: ArmPlan) -> float:
+        """What the arm would take to its end; an engine that runs already is not started again."""
+        return self.estimator.arm_s(arm, self.owed(arm)) - (self.estimator.start_s() if self._up == arm.key else 0.0)
+
+    def take_turn(self, arm: ArmPlan) -> None:
+        """Give the arm what it needs, or where the budget does not hold all that wait its part of what is left to them:
+        so that the last one is tried before the first one is measured at leisure."""
+        waiting = {a.key: self.needs_s(a) for a in (self.plan.baseline, *self.plan.arms) if self.waits(a)}
+        left, needed = self.left_s - self.reserve_s(), sum(waiting.values())
+        part = 1.0 if needed <= left else waiting.get(arm.key, 0.0) / needed
+        self._turn_ends_s = self.spent_s + max(0.0, left) * part
+
+    def end_turn(self, arm: ArmPlan) -> None:
+        self._turned.add(arm.key)
+        self._turn_ends_s = float("inf")
+
+    def turn_left_s(self, arm: ArmPlan) -> float:
+        """Seconds until the arm under way should stop measuring: at the end of its part, or before where starts and
+        blocks prove slower than thought and the others' first blocks would no longer fit."""
+        firsts = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
+                     if a.key != arm.key and self.waits(a) and not self.done.get(a.key))
+        return min(self._turn_ends_s - self.spent_s, self.left_s - self.reserve_s() - firsts)
+
+    def has_room(self) -> bool:
+        """Whether one more arm may be started. The first candidate may take what the comparison would have:
+        without it there is nothing to compare."""
+        measured = any(self.done.get(a.key) for a in self.plan.arms)
+        return self.left_s - (self.reserve_s() if measured else 0.0) >= self.estimator.start_s()
 
     def tell(self, stage: str) -> None:
-        owed = sum(self.estimator.arm_s(arm, self.owed(arm)) for arm in (self.plan.baseline, *self.plan.arms)
-                   if self.owed(arm) and self.status(arm) in (None, ArmStatus.INTERRUPTED))
-        # A comparison under way ends when its interval is clear: one more pair is the least it takes.
-        pair = self.estimator.pair_s(self.plan.arms[0].k_max) if self.plan.arms else 0.0
-        under_way = self.comparison is not None and self.comparison.stopped == ""
-        expected = owed + (self.reserve_s() if self.comparison is None else pair if under_way else 0.0)
-        self.progress.update(stage, self.spent_s, max(0.0, min(expected, self.left_s)))
+        """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
+        time left by what it saves and no further."""
+        reserve = self.reserve_s()
+        arms = sum(self.needs_s(arm) for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
+        arms = min(arms, max(0.0, self.left_s - reserve))
+        begun_s, step_s = self._step or (self.spent_s, 0.0)
+        elapsed_s = min(self.spent_s - begun_s, step_s)
+        if self.comparison is not None and self.comparison.stopped == "":
+            # Under way it ends when its interval is clear: one more pair is the least it takes.
+            pairs = max(1, PAIRS_EXPECTED - len(self.comparison.pairs))
+            reserve = pairs * self.estimator.pair_s(self.plan.arms[0].k_max)
+        self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
+
+    @contextmanager
+    def step(self, expected_s: float) -> Iterator[None]:
+        """A start or block under way: what has passed of it is no longer to come."""
+        self._step = (self.spent_s, expected_s)
+        try:
+            yield
+        finally:
+            self._step = None
 
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
@@ -125,12 +194,15 @@ class Session:
         self.info = process.info
         self.repairs = tuple(sorted({*self.repairs, *process.info.get("repairs", ())}))
         if first:
+            self._up = arm.key
             self.change(arm, start_s=process.info["start_s"], kv_cache_tokens=process.info.get("kv_cache_tokens"),
                         model_memory_bytes=process.info.get("model_memory_bytes"), runner=process.info.get("runner"))
 
     def close(self, arm: ArmPlan, process: EngineProcess) -> None:
         """End the engine and count its seconds, once."""
         process.close()
+        if self._up == arm.key:
+            self._up = None
         if not process.accounted:
             process.accounted = True
             self.change(arm, engine_s=self.change(arm).engine_s + process.lived_s)

@@ -42,7 +42,7 @@ class Run:
         self.left = workers()
 
     def act(self, stage):
-        if stage.startswith("none: outputs"):
+        if stage.startswith("no speculation: outputs"):
             self.ran_engine = any(maps_engine(worker.pid) for worker in workers())
         if stage.startswith("ngram") and stage.endswith(": outputs"):
             self.seen_checkpoint = self.checkpoint.read_text()

@@ -120,7 +120,7 @@ def test_another_plans_checkpoint_is_refused_before_any_engine_starts(cpu_pair, 
 
 
 def test_a_parent_killed_hard_leaves_no_process_and_no_temporary_file(driver):
-    driver.wait_for("none: outputs")
+    driver.wait_for("no speculation: outputs")
     children = [worker.pid for worker in workers(driver.process.pid)]
     assert children
     driver.process.kill()

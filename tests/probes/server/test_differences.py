@@ -264,3 +264,61 @@ def test_counters_that_cannot_be_are_said(positions: list[float], draft_tokens: 
     before = syn.page(syn.v1_engine(speculation=ngram(0, 0, [0, 0, 0]), generation=0))
     after = syn.page(syn.v1_engine(speculation=ngram(200, draft_tokens, positions), generation=1000))
     assert said(evidence(before, after), words)
+
+
+def test_totals_steps_and_latencies_are_of_the_window() -> None:
+    found = evidence(*synthetic_v1_0_32_pair())
+    assert (found.prompt_tokens_total, found.output_tokens_total, found.requests_total) == (180, 180, 6)
+    assert found.engine_steps == 0
+    alone = evidence(synthetic_v1_0_32_pair()[1])
+    assert (alone.output_tokens_total, alone.requests_total, alone.engine_steps) == (580, 10, 1)
+
+
+def test_counts_of_a_window_without_a_draft_are_marked_as_not_of_the_window() -> None:
+    idle = syn.page(syn.v1_engine(outputs=OLD, speculation=ngram(100, 300, [50, 20, 10])))
+    found, moving = evidence(idle, idle), evidence(*synthetic_v1_0_32_pair())
+    assert found.speculation is not None
+    assert moving.speculation is not None
+    assert not found.speculation.in_window
+    assert moving.speculation.in_window
+
+
+def test_parts_of_a_window_that_differ_show_in_the_dispersion() -> None:
+    def pages(accepted: Sequence[float]) -> list[str]:
+        total, found = 0.0, []
+        for number, more in enumerate([0.0, *accepted]):
+            total += more
+            found.append(syn.page(syn.v1_engine(outputs=OLD, generation=1000 * number, speculation=ngram(
+                200 * number, 200 * number, [total]))))
+        return found
+
+    even, uneven = evidence(*pages([100] * 6)), evidence(*pages([20, 180] * 3))
+    few = evidence(*pages([20, 180]))
+    assert even.speculation is not None
+    assert uneven.speculation is not None
+    assert few.speculation is not None
+    assert even.speculation.dispersion == pytest.approx(0)
+    # Variance of a half-accepted token is 1/4: six parts of 200 drafts, each 0.4 from the mean.
+    assert uneven.speculation.dispersion == pytest.approx(6 * 200 * 0.4**2 / 0.25 / 5)
+    assert few.speculation.dispersion is None
+
+
+def test_a_release_that_does_not_count_drafts_still_tells_tokens_per_step() -> None:
+    text = syn.page([*syn.gauge("vllm:num_requests_running", 2), *syn.counter("vllm:generation_tokens_total", 500),
+                     *syn.counter("vllm:spec_decode_num_accepted_tokens_total", 55),
+                     *syn.counter("vllm:spec_decode_num_draft_tokens_total", 100)])
+    found = evidence(text)
+    assert found.speculation is not None
+    assert found.speculation.acceptance_length is None
+    assert found.speculation.tokens_per_step == pytest.approx(500 / 445)
+    assert said(found, "does not count its drafts")
+
+
+@pytest.mark.parametrize("position", ["999999999", "²", "-1", "one"])
+def test_a_position_that_is_none_is_left_out(position: str) -> None:
+    text = syn.page(syn.v1_engine(outputs=OLD, speculation=ngram(100, 200, [50, 20])))
+    text += syn.line("vllm:spec_decode_num_accepted_tokens_per_pos_total", 7, engine="0", model_name=syn.MODEL,
+                     position=position) + "\n"
+    found = evidence(text)
+    assert found.speculation is not None
+    assert found.speculation.per_position == pytest.approx((0.5, 0.2))

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from probes.server.reading import read_metrics
 from profiles.errors import InputError, ProbeError
@@ -78,3 +80,87 @@ def test_what_is_no_metrics_page_is_one_clear_sentence(text: str, says: str) -> 
             read_metrics(text, "http://h:1/metrics", failure=failure)
         assert "http://h:1/metrics" in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+OPEN_METRICS = """\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 2.0 1520879607.789
+# TYPE vllm:generation_tokens counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 100.0 # {trace_id="a # {b"} 0.67
+vllm:generation_tokens_created{engine="0",model_name="m"} 1.5e9
+# TYPE vllm:e2e_request_latency_seconds histogram
+# UNIT vllm:e2e_request_latency_seconds seconds
+vllm:e2e_request_latency_seconds_bucket{engine="0",model_name="m",le="1.0"} 3 # {trace_id="c"} 0.5 1520879607.789
+vllm:e2e_request_latency_seconds_bucket{engine="0",model_name="m",le="+Inf"} 3
+vllm:e2e_request_latency_seconds_count{engine="0",model_name="m"} 3
+# EOF
+"""
+
+
+def test_openmetrics_with_exemplars_timestamps_and_births_reads_like_the_plain_page() -> None:
+    scrape = read_metrics(OPEN_METRICS, "page")
+    values = {s.name: s.value for s in scrape.series if s.label("le") in (None, "+Inf")}
+    assert values == {"num_requests_running": 2, "generation_tokens": 100, "e2e_request_latency_seconds_bucket": 3,
+                      "e2e_request_latency_seconds_count": 3}
+
+
+def test_a_name_in_quotes_is_prometheus_text_and_no_json() -> None:
+    scrape = read_metrics('{"vllm:num_requests_running",model_name="m"} 2\n', "page")
+    assert [s.value for s in scrape.named(("num_requests_running",))] == [2.0]
+
+
+@pytest.mark.parametrize("head", [
+    "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\nserver: uvicorn\r\n\r\n",
+    "HTTP/1.1 307 Temporary Redirect\nlocation: /metrics/\n\nHTTP/1.1 200 OK\ncontent-type: text/plain\n\n",
+])
+def test_headers_saved_with_the_page_are_no_part_of_it(head: str) -> None:
+    page = syn.page(syn.v1_engine(running=3))
+    assert read_metrics(head + page, "page").series == read_metrics(page, "page").series
+
+
+def test_what_a_terminal_put_around_the_page_is_left_out_and_said() -> None:
+    page = syn.page(syn.v1_engine(running=3))
+    scrape = read_metrics(f"$ curl -s localhost:8000/metrics\n{page}operator@host:~$ exit\n", "page")
+    assert scrape.series == read_metrics(page, "page").series
+    assert "before or behind" in scrape.notes[0]
+
+
+def test_a_damaged_line_between_metrics_is_refused_since_it_may_have_been_a_count() -> None:
+    lines = syn.page(syn.v1_engine()).splitlines()
+    lines.insert(len(lines) // 2, "vllm:spec_decode_num_dra lost lost")
+    with pytest.raises(ProbeError, match="not Prometheus text"):
+        read_metrics("\n".join(lines) + "\n", "page")
+
+
+def test_headers_of_a_web_page_make_it_no_metrics_page() -> None:
+    with pytest.raises(ProbeError, match="web page"):
+        read_metrics("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html></html>", "page")
+
+
+FLOATS = "\n".join(line if line.startswith("#") or "." in line.rpartition(" ")[2] or "e" in line.rpartition(" ")[2]
+                   else line + ".0" for line in syn.page(syn.v1_engine(
+                       running=12, prompts=[50.0] * 40, outputs=[321.0] * 40, ttft=[0.05] * 40)).splitlines()) + "\n"
+"""A page as an engine writes it: every value a float."""
+WHOLE = {(s.name, s.labels): s.value for s in read_metrics(FLOATS, "page").series}
+
+
+@given(st.integers(0, len(FLOATS)))
+def test_a_page_cut_anywhere_is_read_as_far_as_it_goes_or_refused_never_misread(cut: int) -> None:
+    try:
+        scrape = read_metrics(FLOATS[:cut], "page")
+    except ProbeError:
+        return
+    assert all(WHOLE[s.name, s.labels] == s.value for s in scrape.series)
+
+
+def test_a_number_cut_short_is_no_smaller_number() -> None:
+    stop = FLOATS.index("vllm:generation_tokens_total{") + len('vllm:generation_tokens_total{engine="0",model_name="')
+    stop = FLOATS.index("} ", stop) + 4
+    scrape = read_metrics(FLOATS[:stop], "page")
+    assert scrape.named(("generation_tokens",)) == ()
+    assert any("cut" in note for note in scrape.notes)
+
+
+def test_a_last_line_without_its_newline_is_whole_where_the_page_writes_whole_numbers() -> None:
+    text = 'vllm:num_requests_running{model_name="m"} 3\nvllm:num_requests_waiting{model_name="m"} 12'
+    assert [s.value for s in read_metrics(text, "page").named(("num_requests_waiting",))] == [12.0]

@@ -1,0 +1,123 @@
+"""How commands are told of a running server: its address or dumps, the keys it wants, and what is kept of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli.output import say
+from profiles.errors import InputError
+from profiles.version import __version__
+
+if TYPE_CHECKING:
+    from profiles.evidence import Evidence, ServerEvidence
+
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(text: str) -> float:
+    """A time as people write it: 15, 15s, 500ms, 2m."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h)?", text.strip().lower())
+    if found is None or float(found[1]) <= 0:
+        raise click.BadParameter(f"{text!r}: expected a time above 0 such as 15s, 500ms or 2m")
+    return float(found[1]) * _UNITS[found[2] or ""]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What is sent to a server and asked of it. Keys are never shown."""
+
+    token_env: str | None
+    token: str | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    timeout_s: float
+    model: str | None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options that gave it, as a command line that may be stored."""
+        found = ["--token-env", self.token_env] if self.token_env else []
+        found += [part for name in self.headers for part in ("--header", f"{name}: ***")]
+        return found + (["--model", self.model] if self.model else [])
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--token-env, --header, --timeout and --model, handed to the command as one `access`."""
+
+    @click.option("--token-env", metavar="VAR", help="Environment variable that holds the server's API key.")
+    @click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'",
+                  help="Send this header too; repeatable.")
+    @click.option("--timeout", "timeout_s", type=seconds, default="10s", metavar="TIME", show_default=True,
+                  help="Deadline of one scrape.")
+    @click.option("--model", metavar="NAME", help="Look at this one of several served models.")
+    @wraps(command)
+    def with_access(*args: Any, token_env: str | None, headers: Sequence[str], timeout_s: float, model: str | None,
+                    **kwargs: Any) -> Any:
+        return command(*args, access=Access(token_env, _token(token_env), _headers(headers), timeout_s, model),
+                       **kwargs)
+
+    return with_access
+
+
+def scraped(source: str, second: str | None, window_s: float | None, access: Access, quiet: bool) -> ServerEvidence:
+    """Probe the server over the window (or read the dumps), saying on stderr how long it takes."""
+    from probes.server import LIVE_WINDOW_S, probe_server
+    from probes.server.scraping import looks_like_address
+
+    if looks_like_address(source):
+        say(f"scraping {shown_source(source)} for {LIVE_WINDOW_S if window_s is None else window_s:g} s", quiet)
+    return probe_server(source, second, window_s, access.token, access.timeout_s, headers=access.headers,
+                        model=access.model)
+
+
+def shown_source(source: str) -> str:
+    """An address without what may be a secret; a file's name as it is. InputError for an address that is none."""
+    from probes.server.scraping import looks_like_address, server_address
+
+    return server_address(source).display if looks_like_address(source) else source
+
+
+def evidence_document(command: Sequence[str], **sections: Any) -> Evidence:
+    """One probe's evidence with the command that made it."""
+    from datetime import datetime, timezone
+
+    from profiles.evidence import Evidence
+
+    return Evidence(collected_at=datetime.now(timezone.utc).isoformat(timespec="seconds"), tool_version=__version__,
+                    command=f"specadvise {shlex.join(command)}", **sections)
+
+
+def server_evidence_document(command: Sequence[str], source: str, second: str | None, window_s: float | None,
+                             access: Access, found: ServerEvidence) -> Evidence:
+    """A server's evidence; `command` is the command's words before its arguments."""
+    whole = [*command, shown_source(source), *([second] if second else [])]
+    whole += ["--window", f"{window_s:g}s"] if window_s is not None else []
+    return evidence_document([*whole, *access.arguments], kind="server", server=found)
+
+
+def _token(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise InputError(f"--token-env names {variable!r}, which is not set: put the server's API key in it (the key "
+                         "itself does not belong on the command line)")
+    return token
+
+
+def _headers(lines: Sequence[str]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, colon, value = line.partition(":")
+        if not colon or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name.strip()):
+            # The line is not shown: without a colon it may be the key itself.
+            raise InputError(f"--header number {number} is not 'NAME: VALUE': expected for example 'X-Api-Key: ...'")
+        found[name.strip()] = value.strip()
+    return found

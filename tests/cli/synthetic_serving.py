@@ -1,0 +1,48 @@
+"""A loopback server whose /metrics page grows from scrape to scrape, for commands that probe one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def serving(page: Callable[[int], str | None], root: str | None = None) -> Iterator[str]:
+    """URL of a server that answers the n-th scrape (from 0) with page(n), or with 503 for None. root: what its list of
+    models says the first model was loaded from."""
+    scrapes = [0]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text: str | None
+            if self.path == "/metrics":
+                text = page(scrapes[0])
+                scrapes[0] += 1
+            elif self.path == "/version":
+                text = json.dumps({"version": "0.32.0"})
+            elif self.path == "/v1/models" and root is not None:
+                text = json.dumps({"data": [{"id": "org/model", "root": root}]})
+            else:
+                self.send_error(404)
+                return
+            content = (text or "").encode()
+            self.send_response(200 if text is not None else 503)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,103 @@
+"""An engine that runs nothing: it answers at once and moves a stated clock by what the work would have taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from profiles.evidence import ArmStatus
+
+
+@dataclass
+class StatedMachine:
+    """The clock all share, and what starts and steps take. `fails`: methods whose engine does not start."""
+
+    start_s: float = 10.0
+    step_s: float = 0.1
+    fails: frozenset[str] = frozenset()
+    accepted: float = 0.6
+    """Share of drafts accepted at each position, of those accepted before."""
+    now_s: float = 1000.0
+    log: list[str] = field(default_factory=list)
+    """Starts by method, and blocks."""
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put the engine and the clock in the place of the real ones."""
+        machine = self
+
+        class Engine(StatedEngine):
+            def __init__(self, engine_args: dict[str, Any], **_: Any) -> None:
+                super().__init__(machine, engine_args)
+
+        monkeypatch.setattr("probes.trial.arm.EngineProcess", Engine)
+        monkeypatch.setattr("probes.trial.arm.time", self)
+        monkeypatch.setattr("probes.trial.session.time", self)
+        monkeypatch.setattr("probes.trial.runner.room_for_both", lambda _: True)
+
+
+class StatedEngine:
+    """What the trial uses of an EngineProcess."""
+
+    def __init__(self, machine: StatedMachine, engine_args: dict[str, Any]) -> None:
+        self.machine = machine
+        self.config = engine_args.get("speculative_config") or {}
+        self.method = str(self.config.get("method", "none"))
+        self.accounted = False
+        self.began_s = machine.now_s
+        self.info: dict[str, Any] = {}
+
+    @property
+    def lived_s(self) -> float:
+        return self.machine.now_s - self.began_s
+
+    def start(self, waiting: Callable[[float], None] | None = None) -> dict[str, Any]:
+        from probes.trial.engine_errors import EngineFailure
+
+        self.machine.log.append(f"start {self.method}")
+        self.machine.now_s += self.machine.start_s
+        if self.method in self.machine.fails:
+            raise EngineFailure(ArmStatus.REFUSED, "stated to fail")
+        schedule = "num_speculative_tokens_per_batch_size" in self.config
+        self.info = {"start_s": self.machine.start_s, "max_model_len": 768, "device": "cpu", "threads": 1,
+                     "vllm_version": "0.32.0", "runner": "cpu", "kv_cache_tokens": 9999, "model_memory_bytes": None,
+                     "k_control": "schedule_lookup" if schedule else "fixed"}
+        return self.info
+
+    def close(self) -> None:
+        pass
+
+    def call(self, cmd: str, *, beat: Callable[[int, int], None] | None = None, **fields: Any) -> Any:
+        if cmd == "tokenize":
+            return {"ids": [[1] * 20 for _ in fields["prompts"]], "notes": []}
+        return self._block(beat, **fields)
+
+    def _block(self, beat: Callable[[int, int], None] | None, *, prompts: list[list[int]], running: int, k: int | None,
+               max_tokens: int, deadline_s: float | None = None, **_: Any) -> dict[str, Any]:
+        machine = self.machine
+        k = int(self.config.get("num_speculative_tokens", 0)) if k is None else k
+        reached = [machine.accepted ** (i + 1) for i in range(k)]
+        steps = math.ceil(max_tokens / (1 + sum(reached)))
+        wall_s = math.ceil(len(prompts) / running) * steps * machine.step_s * (1 + 0.1 * k)
+        complete = deadline_s is None or wall_s <= deadline_s
+        wall_s = wall_s if complete or deadline_s is None else deadline_s
+        for _ in range(4):
+            machine.now_s += wall_s / 4
+            if beat is not None:
+                beat(steps, steps)
+        if complete and beat is not None:
+            machine.log.append(f"block {self.method}")
+        row = [wall_s * 1e3 / steps, running, 0, 0, running * (k + 1), 0, running, 40.0, None]
+        return {
+            "complete": complete, "wall_s": wall_s, "output_tokens": len(prompts) * max_tokens, "steps": [row] * steps,
+            "counters": {"generation_tokens": 1, "spec_decode_num_drafts": steps * len(prompts) if k else None},
+            "requests": [{"place": place, "prompt_tokens": 20, "ids": [5] * max_tokens, "steps": steps,
+                          "drafted": [steps] * k, "accepted": [round(steps * share) for share in reached]}
+                         for place in range(len(prompts))],
+        }
