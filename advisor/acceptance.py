@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from advisor.acceptance_prior import prior_positions, prior_table
 from advisor.intervals import Z80, log_sd_of
+from advisor.recorded_acceptance import curve_of, mixed
 from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import RequestAcceptance, ServerEvidence, TrialEvidence
@@ -23,6 +24,11 @@ from profiles.workload import Task
 _RESAMPLES = 400
 _FLOOR_LOG_SD = 0.02
 """No acceptance length is known better than this: other prompts of the same kind differ by as much."""
+
+
+Tier = Literal["trial", "scoring", "replay", "server", "published"]
+"""Where an acceptance comes from: a live run, one pass of the draft over recorded outputs, drafts recomputed from
+recorded text, a running server's counters, or published cases."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Acceptance:
     """Share of steps that had a draft."""
     source: Source
     note: str = ""
+    tier: Tier = "published"
 
     def length(self, k: int) -> Quantity:
         """Mean tokens per step with k drafted (bonus included); exactly 1 for k = 0."""
@@ -53,12 +60,13 @@ class Acceptance:
         return log_sd_of(quantity.low, quantity.high)
 
 
-NO_DRAFT = Acceptance((), (), (), 0.0, Source.MEASURED)
+NO_DRAFT = Acceptance((), (), (), 0.0, Source.MEASURED, tier="trial")
 """The null candidate's: one token a step, certainly."""
 
 
 def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: float) -> Acceptance:
-    """The best acceptance known for a candidate: measured by a trial, recorded by a server, else assumed.
+    """The best acceptance known for a candidate: measured by a trial, worked out over recorded outputs, counted by
+    a server, else assumed.
 
     context_tokens is the mean KV length of the workload's requests.
     """
@@ -71,6 +79,9 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
         requests = _requests_of(trial, candidate)
         if requests and not _distrusted(trial, candidate):
             return _measured(situation, described, requests, most, trial)
+    recorded_outputs = _over_records(situation, candidate, most, context_tokens)
+    if recorded_outputs is not None:
+        return recorded_outputs
     server = situation.server
     if server is not None and len(situation.candidates) == 1 and server.speculation is not None:
         recorded = _recorded(described, server, most)
@@ -239,7 +250,7 @@ def _measured(
     per_position = [_from_draws(mix.positions[:, i], n, 0.0) for i in range(deepest)]
     by_k = [_from_draws(lengths[:, i], n, unseen_log_sd, floor=_FLOOR_LOG_SD, least=1.0) for i in range(deepest)]
     drafted = [float(drafted_rows[0, i]) for i in range(deepest)]
-    return _extended(per_position, by_k, drafted, most, mix.matched, Source.MEASURED, note)
+    return _extended(per_position, by_k, drafted, most, mix.matched, Source.MEASURED, note, "trial")
 
 
 def _from_draws(column: Any, n: int, extra_log_sd: float, floor: float = 0.0, least: float = 0.0) -> Quantity:
@@ -264,6 +275,7 @@ def _extended(
     matched: float,
     source: Source,
     note: str,
+    tier: Tier,
 ) -> Acceptance:
     """Positions beyond the measured ones continue with the last conditional acceptance, with a wider interval."""
     measured_k = len(per_position)
@@ -289,7 +301,43 @@ def _extended(
         )
         share = drafted[-1] - drafted[-2] if len(drafted) > 1 else drafted[-1]
         drafted.append(drafted[-1] + max(0.0, share))
-    return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, source, note)
+    return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, source, note, tier)
+
+
+# --- over recorded outputs ---------------------------------------------------------------------------------------
+_SCORING_LOG_SD = 0.03
+"""A draft scored over text and the same draft run live differ by about this much: 2.94 and 3.03 tokens a step (vLLM
+0.32 on a CPU, 878 M target, 135 M draft, k = 3)."""
+
+
+def _over_records(
+    situation: Situation, candidate: Candidate, most: int, context_tokens: float
+) -> Acceptance | None:
+    """Acceptance from `probe replay` or `probe scoring`; None where they did not look at this candidate."""
+    found = curve_of(situation, candidate)
+    if found is None:
+        return None
+    record, curve = found
+    # Records that tell no task are the user's own mix.
+    shares, extra, note = _shares(situation, set(curve.by_task)) if curve.by_task else ({None: 1.0}, 0.0, "")
+    notes = [f"{record.tier} of {curve.requests} recorded requests", *([note] if note else [])]
+    temperature = situation.deployment.workload.sampling.temperature
+    if record.temperature is not None and abs(record.temperature - temperature) > 0.05:
+        extra = math.hypot(extra, 0.1)
+        notes.append(f"recorded at temperature {record.temperature:g}, the workload samples at {temperature:g}")
+    mix = mixed(curve, shares, math.hypot(extra, _SCORING_LOG_SD if record.tier == "scoring" else _FLOOR_LOG_SD))
+    lengths = mix.lengths
+    if record.lower_bound:
+        notes.append("a lower bound: another model wrote these outputs")
+        assumed = _assumed(situation, candidate, len(lengths), context_tokens)
+        lengths = [
+            length.model_copy(update={"high": max(length.high or length.value, other.high or other.value)})
+            for length, other in zip(lengths, assumed.lengths, strict=True)
+        ]
+    said = "; ".join(notes)
+    lengths = [length.model_copy(update={"note": said}) for length in lengths]
+    positions = [position.model_copy(update={"note": notes[0]}) for position in mix.positions]
+    return _extended(positions, lengths, mix.drafted, most, mix.matched, Source.RECORDED, said, record.tier)
 
 
 # --- recorded -----------------------------------------------------------------------------------------------------
@@ -336,7 +384,8 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
             )
         )
     drafted = [matched * (i + 1) for i in range(len(by_k))]
-    return _extended(per_position, by_k, drafted, most, matched, Source.RECORDED, "from the running server's counters")
+    note = "from the running server's counters"
+    return _extended(per_position, by_k, drafted, most, matched, Source.RECORDED, note, "server")
 
 
 # --- assumed ------------------------------------------------------------------------------------------------------

@@ -58,6 +58,9 @@ def advise(situation: Situation, created_at: str) -> Record:
         per_position={
             label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"
         },
+        acceptance_tiers={
+            label: acceptance.tier for label, acceptance in pricing.acceptance.items() if label != "none"
+        },
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},

@@ -161,4 +161,9 @@ class Record(Schema):
     provenance: Provenance
     per_position: dict[str, tuple[Quantity, ...]] = Field(default_factory=dict)
     """Per-position acceptance by candidate label (unconditional)."""
+    acceptance_tiers: dict[str, Literal["trial", "scoring", "replay", "server", "published"]] = Field(
+        default_factory=dict
+    )
+    """Where the acceptance of each candidate comes from, by label: a live trial, one pass of the draft over recorded
+    outputs, drafts recomputed from recorded text, a running server's counters, or published cases."""
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
 """How much faster the replay walks a conversation than vLLM's own n-gram proposer, in one run, on the same steps.
 
-    python benchmarks/replay_speed.py [--tokens 8192] [--output-share 0.5] [--lookup 2-4] [--k 3] [--rounds 7]
+    python -m benchmarks.replay_speed [--tokens 8192] [--output-share 0.5] [--lookup 2-4] [--k 3] [--rounds 7]
 
 Both give the same drafts for one conversation and one setting, at every step of the walk. vLLM's proposer (compiled by
 numba, warmed up before) is called once a step, as its engine calls it; the replay builds its index from nothing in

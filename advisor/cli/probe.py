@@ -13,6 +13,7 @@ import click
 
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from advisor.cli.probe_replay import replay
+from advisor.cli.probe_scoring import scoring
 from profiles.errors import InputError
 from profiles.version import __version__
 
@@ -43,6 +44,7 @@ def probe() -> None:
 
 
 probe.add_command(replay)
+probe.add_command(scoring)
 
 
 @probe.command("gpu")

@@ -97,9 +97,9 @@ def _settings(methods: Sequence[str], lookups: Sequence[str], factors: Sequence[
         ngram: Sequence[Mapping[str, Any]] = chosen_windows(lookups) if lookups else windows(MAX_LOOKUP)
     except ValueError as error:
         raise InputError(f"--lookup {error}") from None
-    suffix = [{**({"suffix_decoding_max_spec_factor": factor} if factor is not None else {}),
-               **({"suffix_decoding_min_token_prob": prob} if prob is not None else {})}
-              for factor in (factors or [None]) for prob in (least or [None])]
+    by_factor: list[dict[str, float]] = [{"suffix_decoding_max_spec_factor": f} for f in factors] or [{}]
+    by_share: list[dict[str, float]] = [{"suffix_decoding_min_token_prob": p} for p in least] or [{}]
+    suffix = [{**one, **other} for one in by_factor for other in by_share]
     given = {"ngram": ngram, "suffix": suffix}
     chosen: dict[str, Sequence[Mapping[str, Any]]] = {}
     for text in methods:

@@ -29,17 +29,17 @@ class NgramIndex:
         self._place_bits = max(1, len(self.ids).bit_length())
         self._codes: dict[int, tuple[Ints, int]] = {1: (self.ids, self._token_bits)}
         """By length: a number for the n-gram that ends at each place, equal for equal n-grams, and its bits."""
+        self._groups: dict[int, tuple[Ints, Ints, Ints]] = {}
         self._earliest: dict[int, Ints] = {}
 
     def earliest(self, n: int) -> Ints:
         """For the n-gram that ends at each place: where the first one like it ends. Places before n - 1 hold
         themselves."""
         if n not in self._earliest:
-            codes, bits = self._code(n)
-            self._earliest[n], ranks = self._group(codes[n - 1 :], bits, n - 1)
-            padded = np.zeros(len(self.ids), dtype=np.int64)
-            padded[n - 1 :] = ranks
-            self._codes[n] = (padded, self._place_bits)
+            places, starts, lengths = self._grouped(n)
+            found = np.arange(len(self.ids), dtype=np.int64)
+            found[places] = np.repeat(places[starts], lengths)
+            self._earliest[n] = found
         return self._earliest[n]
 
     def _code(self, n: int) -> tuple[Ints, int]:
@@ -47,34 +47,33 @@ class NgramIndex:
             return self._codes[n]
         codes, bits = self._code(n - 1)
         if bits + self._token_bits + self._place_bits > _BITS:
-            self.earliest(n - 1)
-            codes, bits = self._codes[n - 1]
+            # No room for another token: the n-grams so far are numbered anew, by rank.
+            places, _, lengths = self._grouped(n - 1)
+            codes, bits = np.zeros(len(self.ids), dtype=np.int64), self._place_bits
+            codes[places] = np.repeat(np.arange(len(lengths)), lengths)
         joined = self.ids.copy()
         joined[1:] |= codes[:-1] << self._token_bits
         self._codes[n] = (joined, bits + self._token_bits)
         return self._codes[n]
 
-    def _group(self, codes: Ints, bits: int, first: int) -> tuple[Ints, Ints]:
-        """Earliest places, and dense ranks of the codes."""
-        earliest = np.arange(len(self.ids), dtype=np.int64)
-        if not len(codes):
-            return earliest, codes
-        places = np.arange(first, first + len(codes), dtype=np.int64)
-        if bits + self._place_bits <= _BITS + 1:
-            # Code and place in one number: a plain sort is several times faster than an indirect one.
-            packed = np.sort((codes << self._place_bits) | places)
-            ordered, places = packed >> self._place_bits, packed & ((1 << self._place_bits) - 1)
-        else:
-            order = np.argsort(codes, kind="stable")
-            ordered, places = codes[order], places[order]
-        new = np.empty(len(ordered), dtype=np.bool_)
-        new[0] = True
-        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-        group = np.cumsum(new) - 1
-        ranks = np.empty(len(codes), dtype=np.int64)
-        ranks[places - first] = group
-        earliest[places] = places[new][group]
-        return earliest, ranks
+    def _grouped(self, n: int) -> tuple[Ints, Ints, Ints]:
+        """Places ordered by n-gram, then by place; where each n-gram's group starts there, and its length."""
+        if n not in self._groups:
+            codes, bits = self._code(n)
+            codes = codes[n - 1 :]
+            places = np.arange(n - 1, n - 1 + len(codes), dtype=np.int64)
+            if bits + self._place_bits <= _BITS + 1:
+                # Code and place in one number: a plain sort is several times faster than an indirect one.
+                packed = np.sort((codes << self._place_bits) | places)
+                places = packed & ((1 << self._place_bits) - 1)
+                differ = packed[1:] >> self._place_bits != packed[:-1] >> self._place_bits
+            else:
+                order = np.argsort(codes, kind="stable")
+                codes, places = codes[order], places[order]
+                differ = codes[1:] != codes[:-1]
+            starts = np.append(0, np.flatnonzero(differ) + 1)[: len(places)]
+            self._groups[n] = places, starts, np.diff(starts, append=len(places))
+        return self._groups[n]
 
     def sources(self, shortest: int, longest: int, start: int = 0) -> Ints:
         """For each place from `start` on: where the draft for the context that ends there is copied from, or -1."""

@@ -44,8 +44,9 @@ class TargetTokenizer:
     def _prompt(self, prompt: Text | Messages) -> list[int]:
         if isinstance(prompt, str):
             return self._encode(prompt, True)
-        if not prompt or isinstance(prompt[0], int):
-            return [int(token) for token in prompt]  # type: ignore[call-overload]
+        ids = [token for token in prompt if isinstance(token, int)]
+        if len(ids) == len(prompt):
+            return ids
         messages = [dict(m) for m in prompt if isinstance(m, Mapping)]
         if self.template is None:
             self.notes.add(NO_TEMPLATE)

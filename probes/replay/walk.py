@@ -80,11 +80,12 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
         chance: probability that the target takes the draft's choice for the token behind each offset; without it
             agreement with the recorded token counts, which has the same mean and more noise.
     """
-    owner, left, places = row.owner, row.left, np.arange(len(reach))
-    found = []
+    owner, left = row.owner, row.left
+    places = np.arange(1, len(reach) + 1)
+    tallied: list[Tallies] = []
     for k in ks:
         # A step that takes all that is left ends on the next request's first offset.
-        jumps = (places + np.minimum(np.minimum(reach, k) + 1, left)).tolist()
+        jumps = (places + np.minimum(np.minimum(reach, k), left - 1)).tolist()
         at = np.array(_followed(jumps), dtype=np.int64)
         tallies = Tallies.of(k, len(row.counts), owner[at], offered[at], reach[at], left[at])
         if chance is not None:
@@ -94,12 +95,13 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
                 reached = at[(reach[at] >= i) & (left[at] > i)]
                 np.add.at(expected[:, i], owner[reached], chance[reached + i])
             tallies = Tallies(k, tallies.steps, tallies.observed, tallies.drafted, expected)
-        found.append(tallies)
-    return found
+        tallied.append(tallies)
+    return tallied
 
 
 def _followed(jumps: list[int]) -> list[int]:
-    found, t, end = [], 0, len(jumps)
+    found: list[int] = []
+    t, end = 0, len(jumps)
     append = found.append
     while t < end:
         append(t)
