@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from advisor.acceptance_prior import prior_positions, prior_table
 from advisor.intervals import Z80, log_sd_of
-from advisor.recorded_acceptance import curve_of, mixed
+from advisor.recorded_acceptance import ALL_TOGETHER, curve_of, over_records
 from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import RequestAcceptance, ServerEvidence, TrialEvidence
@@ -305,39 +305,17 @@ def _extended(
 
 
 # --- over recorded outputs ---------------------------------------------------------------------------------------
-_SCORING_LOG_SD = 0.03
-"""A draft scored over text and the same draft run live differ by about this much: 2.94 and 3.03 tokens a step (vLLM
-0.32 on a CPU, 878 M target, 135 M draft, k = 3)."""
-
-
-def _over_records(
-    situation: Situation, candidate: Candidate, most: int, context_tokens: float
-) -> Acceptance | None:
+def _over_records(situation: Situation, candidate: Candidate, most: int, context_tokens: float) -> Acceptance | None:
     """Acceptance from `probe replay` or `probe scoring`; None where they did not look at this candidate."""
     found = curve_of(situation, candidate)
     if found is None:
         return None
     record, curve = found
     # Records that tell no task are the user's own mix.
-    shares, extra, note = _shares(situation, set(curve.by_task)) if curve.by_task else ({None: 1.0}, 0.0, "")
-    notes = [f"{record.tier} of {curve.requests} recorded requests", *([note] if note else [])]
-    temperature = situation.deployment.workload.sampling.temperature
-    if record.temperature is not None and abs(record.temperature - temperature) > 0.05:
-        extra = math.hypot(extra, 0.1)
-        notes.append(f"recorded at temperature {record.temperature:g}, the workload samples at {temperature:g}")
-    mix = mixed(curve, shares, math.hypot(extra, _SCORING_LOG_SD if record.tier == "scoring" else _FLOOR_LOG_SD))
-    lengths = mix.lengths
-    if record.lower_bound:
-        notes.append("a lower bound: another model wrote these outputs")
-        assumed = _assumed(situation, candidate, len(lengths), context_tokens)
-        lengths = [
-            length.model_copy(update={"high": max(length.high or length.value, other.high or other.value)})
-            for length, other in zip(lengths, assumed.lengths, strict=True)
-        ]
-    said = "; ".join(notes)
-    lengths = [length.model_copy(update={"note": said}) for length in lengths]
-    positions = [position.model_copy(update={"note": notes[0]}) for position in mix.positions]
-    return _extended(positions, lengths, mix.drafted, most, mix.matched, Source.RECORDED, said, record.tier)
+    mix_of = _shares(situation, set(curve.by_task)) if curve.by_task else (ALL_TOGETHER, 0.0, "")
+    bound = _assumed(situation, candidate, len(curve.by_k), context_tokens).lengths if record.lower_bound else ()
+    mix = over_records(situation, record, curve, *mix_of, bound)
+    return _extended(mix.positions, mix.lengths, mix.drafted, most, mix.matched, Source.RECORDED, mix.note, record.tier)
 
 
 # --- recorded -----------------------------------------------------------------------------------------------------

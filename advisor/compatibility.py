@@ -367,7 +367,7 @@ def foreign_evidence(target: str, evidence: tuple[Evidence, ...]) -> tuple[str, 
         }
         for kind, models in named.items():
             if models and not any(_same_name(model, target) for model in models):
-                verb = "was of" if kind in ("trial", "replay", "scoring") else "name" if kind == "requests" else "serves"
+                verb = {"requests": "name", "server": "serves"}.get(kind, "was of")
                 said.append(
                     f"the {kind} evidence may be of another model: the {kind} {verb} {', '.join(models[:3])}, and the "
                     f"target is {target}"
