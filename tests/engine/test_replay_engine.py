@@ -21,7 +21,7 @@ pytestmark = pytest.mark.engine
 
 CONVERSATIONS = 200
 ROWS = 64
-PROMPT_TASKS = (Task.CODE, Task.SUMMARIZATION, Task.JSON_SQL)
+PROMPT_TASKS = (Task.CODE, Task.JSON_SQL)
 
 
 def conversations():
@@ -106,7 +106,7 @@ def live_run(cpu_pair, config, running=2):
                  "max_num_seqs": 4, "speculative_config": config}
     with EngineProcess(arguments, env={"VLLM_CPU_KVCACHE_SPACE": "1"}) as process:
         process.start()
-        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:9]]
+        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:6]]
         ids = process.call("tokenize", prompts=prompts)["ids"]
         data = process.call("run_block", prompts=ids, running=running, k=None, max_tokens=64, ignore_eos=True,
                             temperature=0.0)

@@ -43,7 +43,8 @@ def test_every_draft_equals_that_of_a_rescan(ids, window, k):
         assert index.draft(place, *window, k) == rescanned(ids[: place + 1], *window, k)
 
 
-@given(st.lists(st.integers(0, 2**31 - 1), min_size=2, max_size=5), st.lists(st.integers(0, 4), min_size=2, max_size=60))
+@given(st.lists(st.integers(0, 2**31 - 1), min_size=2, max_size=5),
+       st.lists(st.integers(0, 4), min_size=2, max_size=60))
 def test_large_token_ids_find_their_matches_too(vocabulary, picks):
     ids = [vocabulary[pick % len(vocabulary)] for pick in picks]
     index = NgramIndex(ids)

@@ -106,8 +106,7 @@ def test_a_step_without_a_draft_is_a_step_of_one_token():
 
 def test_the_best_setting_accepts_most_and_of_equals_drafts_least():
     def of(accepted, offered):
-        tally = Tallies.of(2, 1, np.zeros(10, int), np.full(10, offered), np.full(10, accepted), np.full(10, 99))
-        return tally
+        return Tallies.of(2, 1, np.zeros(10, int), np.full(10, offered), np.full(10, accepted), np.full(10, 99))
 
     curves = [curve("ngram", None, {"prompt_lookup_min": low, "prompt_lookup_max": 5}, [of(*pair)], [Task.MIXED])
               for low, pair in ((1, (1, 2)), (2, (1, 1)), (3, (0, 1)))]

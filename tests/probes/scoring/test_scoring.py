@@ -55,8 +55,8 @@ def models(monkeypatch):
 
 
 def requests(n=3, temperature=None):
-    return TokenRequests([TokenRequest((1, 2, *OUTPUT), 2, Task.CODE) for _ in range(n)], Recordings(), ("r.jsonl",), (),
-                         temperature, [])
+    rows = [TokenRequest((1, 2, *OUTPUT), 2, Task.CODE) for _ in range(n)]
+    return TokenRequests(rows, Recordings(), ("r.jsonl",), (), temperature, [])
 
 
 def plan(*drafts, **more):
