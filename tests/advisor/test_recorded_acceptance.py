@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -21,7 +22,7 @@ LENGTHS = {Task.CODE: (1.6, 2.0, 2.25), Task.CREATIVE: (1.2, 1.3, 1.35)}
 def points(lengths, spread=0.02):
     found = []
     for k, length in enumerate(lengths, 1):
-        steps = [lengths[0] - 1.0, *(b - a for a, b in zip(lengths, lengths[1:], strict=False))][:k]
+        steps = [lengths[0] - 1.0, *(b - a for a, b in itertools.pairwise(lengths))][:k]
         found.append(AcceptancePoint(
             k=k, acceptance_length=Quantity(value=length, low=length * (1 - spread), high=length * (1 + spread), n=40,
                                             source=Source.RECORDED),
