@@ -30,17 +30,16 @@ class NgramIndex:
         self._codes: dict[int, tuple[Ints, int]] = {1: (self.ids, self._token_bits)}
         """By length: a number for the n-gram that ends at each place, equal for equal n-grams, and its bits."""
         self._groups: dict[int, tuple[Ints, Ints, Ints]] = {}
-        self._earliest: dict[int, Ints] = {}
+        self._repeats: dict[int, tuple[Ints, Ints]] = {}
 
-    def earliest(self, n: int) -> Ints:
-        """For the n-gram that ends at each place: where the first one like it ends. Places before n - 1 hold
-        themselves."""
-        if n not in self._earliest:
+    def repeats(self, n: int) -> tuple[Ints, Ints]:
+        """Places at which an n-gram ends that ended earlier too, in no order, and where its earliest one did."""
+        if n not in self._repeats:
             places, starts, lengths = self._grouped(n)
-            found = np.arange(len(self.ids), dtype=np.int64)
-            found[places] = np.repeat(places[starts], lengths)
-            self._earliest[n] = found
-        return self._earliest[n]
+            earliest = np.repeat(places[starts], lengths)
+            again = np.flatnonzero(places != earliest)
+            self._repeats[n] = places[again], earliest[again]
+        return self._repeats[n]
 
     def _code(self, n: int) -> tuple[Ints, int]:
         if n in self._codes:
@@ -57,39 +56,51 @@ class NgramIndex:
         return self._codes[n]
 
     def _grouped(self, n: int) -> tuple[Ints, Ints, Ints]:
-        """Places ordered by n-gram, then by place; where each n-gram's group starts there, and its length."""
+        """Places ordered by n-gram, then by place; where each n-gram's group starts there, and its length. Places whose
+        shorter n-gram was already known to be the only one of its kind are left out."""
         if n not in self._groups:
             codes, bits = self._code(n)
-            codes = codes[n - 1 :]
-            places = np.arange(n - 1, n - 1 + len(codes), dtype=np.int64)
+            places = self._shared(n)
+            codes = codes[places]
             if bits + self._place_bits <= _BITS + 1:
                 # Code and place in one number: a plain sort is several times faster than an indirect one.
-                packed = np.sort((codes << self._place_bits) | places)
-                places = packed & ((1 << self._place_bits) - 1)
-                differ = packed[1:] >> self._place_bits != packed[:-1] >> self._place_bits
+                codes <<= self._place_bits
+                codes |= places
+                codes.sort()
+                places = codes & ((1 << self._place_bits) - 1)
+                codes >>= self._place_bits
             else:
-                order = np.argsort(codes, kind="stable")
+                order = np.lexsort((places, codes))
                 codes, places = codes[order], places[order]
-                differ = codes[1:] != codes[:-1]
-            starts = np.append(0, np.flatnonzero(differ) + 1)[: len(places)]
-            self._groups[n] = places, starts, np.diff(starts, append=len(places))
+            edges = np.flatnonzero(codes[1:] != codes[:-1])
+            edges += 1
+            starts = np.concatenate(([0], edges)) if len(places) else edges
+            lengths = np.empty_like(starts)
+            np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+            lengths[-1:] = len(places) - starts[-1:]
+            self._groups[n] = places, starts, lengths
         return self._groups[n]
+
+    def _shared(self, n: int) -> Ints:
+        """Places whose n-gram may stand more than once."""
+        known = max((shorter for shorter in self._groups if shorter < n), default=0)
+        if not known:
+            return np.arange(n - 1, max(n - 1, len(self.ids)), dtype=np.int64)
+        places, _, lengths = self._groups[known]
+        shared = places[np.repeat(lengths > 1, lengths)]
+        return shared[shared >= n - 1]
 
     def sources(self, shortest: int, longest: int, start: int = 0) -> Ints:
         """For each place from `start` on: where the draft for the context that ends there is copied from, or -1."""
-        places = np.arange(start, len(self.ids), dtype=np.int64)
-        found = np.full(len(places), -1, dtype=np.int64)
+        found = np.full(len(self.ids), -1, dtype=np.int64)
         for n in range(shortest, longest + 1):
-            if n > len(self.ids):
-                break
-            earliest = self.earliest(n)[start:]
-            again = earliest < places
-            if not again.any():
+            places, earliest = self.repeats(n)
+            if not len(places):
                 # What has not been said before in n tokens has not been in more.
                 break
             # A longer one found overrules a shorter one.
-            np.copyto(found, earliest + 1, where=again)
-        return found
+            found[places] = earliest + 1
+        return found[start:]
 
     def draft(self, place: int, shortest: int, longest: int, k: int, max_model_len: int | None = None) -> list[int]:
         """The draft for the context that ends at `place`: at most k tokens, none where nothing matches."""
