@@ -100,15 +100,15 @@ def test_drafts_stop_where_vllms_do_at_the_end_of_the_context(proposer):
     assert their_drafts(theirs, ids, places, 5) == [index.draft(p, 2, 3, 5, max_model_len=30) for p in places]
 
 
-def live_run(cpu_pair, config, running=2):
+def live_run(cpu_pair, config, running=3):
     """Requests of one block on the real engine with speculation, as the trial's child reports them."""
     arguments = {"model": str(cpu_pair.draft), "dtype": "bfloat16", "enforce_eager": True, "max_model_len": 1024,
                  "max_num_seqs": 4, "speculative_config": config}
     with EngineProcess(arguments, env={"VLLM_CPU_KVCACHE_SPACE": "1"}) as process:
         process.start()
-        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:6]]
+        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:5]]
         ids = process.call("tokenize", prompts=prompts)["ids"]
-        data = process.call("run_block", prompts=ids, running=running, k=None, max_tokens=64, ignore_eos=True,
+        data = process.call("run_block", prompts=ids, running=running, k=None, max_tokens=48, ignore_eos=True,
                             temperature=0.0)
     requests = sorted(data["requests"], key=lambda r: r["place"])
     walked = [(ids[r["place"]] + r["ids"], r["prompt_tokens"]) for r in requests]
@@ -134,7 +134,7 @@ def test_ngram_acceptance_is_that_of_a_live_run_within_three_percent(cpu_pair):
 
 def test_suffix_acceptance_is_that_of_a_live_run_within_three_percent(cpu_pair):
     requests, walked = live_run(cpu_pair, {"method": "suffix", "num_speculative_tokens": 6})
-    tallies = replay_suffix(walked, full_settings("suffix", {}), 6, running=2)
+    tallies = replay_suffix(walked, full_settings("suffix", {}), 6, running=3)
     predicted = curve("suffix", None, {}, [tallies], [Task.MIXED] * len(walked)).by_k[0].acceptance_length.value
     live = live_length(requests)
     print(f"suffix: predicted {predicted:.3f}, live {live:.3f}")
