@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiles.errors import EngineError
-from profiles.methods import full_settings
+from profiles.methods import full_settings, method
 
 if TYPE_CHECKING:
     from advisor.situation import Situation
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from profiles.deployment import Candidate
     from profiles.evidence import Evidence
 
-_PROPOSED_LOOKUPS: tuple[tuple[int, int], ...] = ((1, 5), (2, 5), (3, 5), (5, 5))
-"""n-gram lengths tried where nobody stated any: from drafting often to drafting what is nearly sure."""
+_TRIED: dict[str, list[dict[str, bool | int | float]]] = {
+    "ngram": [{"prompt_lookup_min": shortest, "prompt_lookup_max": 5} for shortest in (1, 2, 3, 5)],
+}
+"""Settings tried where nobody stated any: from drafting often to drafting what is nearly sure."""
 
 
 def over_recordings(situation: Situation, base: Path, *, engine: bool, offline: bool,
@@ -47,14 +49,11 @@ def over_recordings(situation: Situation, base: Path, *, engine: bool, offline: 
 
 
 def _with_lookups(situation: Situation) -> Situation:
-    """Proposed n-gram lookup stands for its settings: replaying them costs nothing."""
+    """A proposed lookup stands for its settings: replaying them costs nothing."""
     candidates: list[Candidate] = []
     for candidate in situation.candidates:
-        if candidate.method != "ngram" or candidate.settings:
-            candidates.append(candidate)
-            continue
-        candidates += [candidate.model_copy(update={"settings": {"prompt_lookup_min": low, "prompt_lookup_max": high}})
-                       for low, high in _PROPOSED_LOOKUPS]
+        tried = _TRIED.get(candidate.method) if not candidate.settings else None
+        candidates += [candidate.model_copy(update={"settings": one}) for one in tried] if tried else [candidate]
     return replace(situation, candidates=tuple(candidates))
 
 
@@ -86,7 +85,8 @@ def _replayed(situation: Situation, found: TokenRequests, warn: Callable[[str], 
 
 def _scored(situation: Situation, found: TokenRequests, base: Path, offline: bool,
             warn: Callable[[str], None]) -> Sequence[Evidence]:
-    drafts = {c.draft.id: c for c in situation.candidates if c.method == "draft_model" and c.draft is not None}
+    drafts = {c.draft.id: c for c in situation.candidates
+              if c.draft is not None and method(c.method).drafter == "model"}
     if len(drafts) < 2 or importlib.util.find_spec("vllm") is None:
         # A single draft goes to the trial anyway.
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from probes.replay.ngram import Corpus
 from probes.replay.suffix import replay_suffix
 from probes.replay.tokens import TokenRequest, TokenRequests
 from probes.replay.walk import Tallies
-from profiles.methods import full_settings
+from profiles.methods import full_settings, method
 from profiles.recorded import RecordedAcceptance
 
 Settings = Mapping[str, bool | int | float]
@@ -56,30 +57,39 @@ def _suffix(requests: Sequence[TokenRequest], settings: Sequence[Settings], plan
     return found
 
 
-REPLAYED: dict[str, Callable[..., list[list[Tallies]]]] = {"ngram": _ngram, "suffix": _suffix}
-"""By method: (requests, settings, plan, advance) to tallies by setting and k."""
+@dataclass(frozen=True)
+class Replayed:
+    """A method whose drafts can be recomputed from text."""
+
+    walk: Callable[[Sequence[TokenRequest], Sequence[Settings], Plan, Advance], list[list[Tallies]]]
+    """Tallies by setting and k."""
+    note: str = ""
+    """What has to be said of its figures; {running} stands for the requests side by side."""
+
+
+REPLAYED: dict[str, Replayed] = {
+    "ngram": Replayed(_ngram),
+    "suffix": Replayed(_suffix, "suffix decoding learns from earlier answers: {running} requests were walked side by "
+                                "side, in the order of the record"),
+}
 
 
 def can_replay(name: str) -> bool:
     """Whether the method's drafts can be recomputed in this environment."""
-    if name != "suffix":
-        return name in REPLAYED
-    import importlib.util
-
-    return importlib.util.find_spec("arctic_inference") is not None
+    package = method(name).package
+    return name in REPLAYED and (package is None or importlib.util.find_spec(package) is not None)
 
 
 def probe_replay(found: TokenRequests, target: str | None, plan: Plan,
                  advance: Advance = lambda what, done, of: None) -> RecordedAcceptance:
     """Acceptance of every planned method and setting over the recorded requests."""
     curves, notes = [], list(found.notes)
+    notes += [REPLAYED[name].note.format(running=plan.running) for name in plan.settings if REPLAYED[name].note]
     for name, stated in plan.settings.items():
         settings = [full_settings(name, one) for one in stated]
-        for setting, tallies in zip(settings, REPLAYED[name](found.requests, settings, plan, advance), strict=True):
+        by_setting = REPLAYED[name].walk(found.requests, settings, plan, advance)
+        for setting, tallies in zip(settings, by_setting, strict=True):
             curves.append(curve(name, None, setting, tallies, found.tasks))
-    if "suffix" in plan.settings:
-        notes.append(f"suffix decoding learns from earlier answers: {plan.running} requests were walked side by side, "
-                     "in the order of the record")
     summary: dict[str, Any] = found.summary()
     return RecordedAcceptance(tier="replay", target=target, running=plan.running, curves=tuple(curves),
                               best=best_settings(curves), notes=tuple(notes), **summary)

@@ -106,9 +106,9 @@ def live_run(cpu_pair, config, running=3):
                  "max_num_seqs": 4, "speculative_config": config}
     with EngineProcess(arguments, env={"VLLM_CPU_KVCACHE_SPACE": "1"}) as process:
         process.start()
-        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:5]]
+        prompts = [{"messages": p.as_messages()} for p in load_prompts(None, PROMPT_TASKS)[:6]]
         ids = process.call("tokenize", prompts=prompts)["ids"]
-        data = process.call("run_block", prompts=ids, running=running, k=None, max_tokens=48, ignore_eos=True,
+        data = process.call("run_block", prompts=ids, running=running, k=None, max_tokens=96, ignore_eos=True,
                             temperature=0.0)
     requests = sorted(data["requests"], key=lambda r: r["place"])
     walked = [(ids[r["place"]] + r["ids"], r["prompt_tokens"]) for r in requests]
