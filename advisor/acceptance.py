@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from advisor.acceptance_prior import prior_positions, prior_table
 from advisor.intervals import Z80, log_sd_of
+from advisor.recorded_acceptance import ALL_TOGETHER, curve_of, over_records
 from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import RequestAcceptance, ServerEvidence, TrialEvidence
@@ -23,6 +24,11 @@ from profiles.workload import Task
 _RESAMPLES = 400
 _FLOOR_LOG_SD = 0.02
 """No acceptance length is known better than this: other prompts of the same kind differ by as much."""
+
+
+Tier = Literal["trial", "scoring", "replay", "server", "published"]
+"""Where an acceptance comes from: a live run, one pass of the draft over recorded outputs, drafts recomputed from
+recorded text, a running server's counters, or published cases."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Acceptance:
     """Share of steps that had a draft."""
     source: Source
     note: str = ""
+    tier: Tier = "published"
 
     def length(self, k: int) -> Quantity:
         """Mean tokens per step with k drafted (bonus included); exactly 1 for k = 0."""
@@ -53,12 +60,13 @@ class Acceptance:
         return log_sd_of(quantity.low, quantity.high)
 
 
-NO_DRAFT = Acceptance((), (), (), 0.0, Source.MEASURED)
+NO_DRAFT = Acceptance((), (), (), 0.0, Source.MEASURED, tier="trial")
 """The null candidate's: one token a step, certainly."""
 
 
 def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: float) -> Acceptance:
-    """The best acceptance known for a candidate: measured by a trial, recorded by a server, else assumed.
+    """The best acceptance known for a candidate: measured by a trial, worked out over recorded outputs, counted by
+    a server, else assumed.
 
     context_tokens is the mean KV length of the workload's requests.
     """
@@ -71,6 +79,9 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
         requests = _requests_of(trial, candidate)
         if requests and not _distrusted(trial, candidate):
             return _measured(situation, described, requests, most, trial)
+    recorded_outputs = _over_records(situation, candidate, most, context_tokens)
+    if recorded_outputs is not None:
+        return recorded_outputs
     server = situation.server
     if server is not None and len(situation.candidates) == 1 and server.speculation is not None:
         recorded = _recorded(described, server, most)
@@ -239,7 +250,7 @@ def _measured(
     per_position = [_from_draws(mix.positions[:, i], n, 0.0) for i in range(deepest)]
     by_k = [_from_draws(lengths[:, i], n, unseen_log_sd, floor=_FLOOR_LOG_SD, least=1.0) for i in range(deepest)]
     drafted = [float(drafted_rows[0, i]) for i in range(deepest)]
-    return _extended(per_position, by_k, drafted, most, mix.matched, Source.MEASURED, note)
+    return _extended(per_position, by_k, drafted, most, mix.matched, Source.MEASURED, note, "trial")
 
 
 def _from_draws(column: Any, n: int, extra_log_sd: float, floor: float = 0.0, least: float = 0.0) -> Quantity:
@@ -264,6 +275,7 @@ def _extended(
     matched: float,
     source: Source,
     note: str,
+    tier: Tier,
 ) -> Acceptance:
     """Positions beyond the measured ones continue with the last conditional acceptance, with a wider interval."""
     measured_k = len(per_position)
@@ -289,7 +301,21 @@ def _extended(
         )
         share = drafted[-1] - drafted[-2] if len(drafted) > 1 else drafted[-1]
         drafted.append(drafted[-1] + max(0.0, share))
-    return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, source, note)
+    return Acceptance(tuple(per_position), tuple(by_k), tuple(drafted), matched, source, note, tier)
+
+
+# --- over recorded outputs ---------------------------------------------------------------------------------------
+def _over_records(situation: Situation, candidate: Candidate, most: int, context_tokens: float) -> Acceptance | None:
+    """Acceptance from `probe replay` or `probe scoring`; None where they did not look at this candidate."""
+    found = curve_of(situation, candidate)
+    if found is None:
+        return None
+    record, curve = found
+    # Records that tell no task are the user's own mix.
+    mix_of = _shares(situation, set(curve.by_task)) if curve.by_task else (ALL_TOGETHER, 0.0, "")
+    bound = _assumed(situation, candidate, len(curve.by_k), context_tokens).lengths if record.lower_bound else ()
+    mix = over_records(situation, record, curve, *mix_of, bound)
+    return _extended(mix.positions, mix.lengths, mix.drafted, most, mix.matched, Source.RECORDED, mix.note, record.tier)
 
 
 # --- recorded -----------------------------------------------------------------------------------------------------
@@ -336,7 +362,8 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
             )
         )
     drafted = [matched * (i + 1) for i in range(len(by_k))]
-    return _extended(per_position, by_k, drafted, most, matched, Source.RECORDED, "from the running server's counters")
+    note = "from the running server's counters"
+    return _extended(per_position, by_k, drafted, most, matched, Source.RECORDED, note, "server")
 
 
 # --- assumed ------------------------------------------------------------------------------------------------------

@@ -61,6 +61,9 @@ def advise(situation: Situation, created_at: str) -> Record:
         },
         proposals=situation.proposals,
         draft_map=draft_map(pricing),
+        acceptance_tiers={
+            label: acceptance.tier for label, acceptance in pricing.acceptance.items() if label != "none"
+        },
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},

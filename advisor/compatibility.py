@@ -362,10 +362,12 @@ def foreign_evidence(target: str, evidence: tuple[Evidence, ...]) -> tuple[str, 
             "server": item.server.models if item.server is not None else (),
             "requests": item.requests.models if item.requests is not None else (),
             "trial": (item.trial.target,) if item.trial is not None else (),
+            "replay": (item.replay.target,) if item.replay is not None and item.replay.target else (),
+            "scoring": (item.scoring.target,) if item.scoring is not None and item.scoring.target else (),
         }
         for kind, models in named.items():
             if models and not any(_same_name(model, target) for model in models):
-                verb = "was of" if kind == "trial" else "name" if kind == "requests" else "serves"
+                verb = {"requests": "name", "server": "serves"}.get(kind, "was of")
                 said.append(
                     f"the {kind} evidence may be of another model: the {kind} {verb} {', '.join(models[:3])}, and the "
                     f"target is {target}"

@@ -16,9 +16,14 @@ from profiles.workload import Task
 
 _SAID = {
     Source.MEASURED: "measured",
-    Source.RECORDED: "recorded on the server",
+    Source.RECORDED: "recorded",
     Source.MODELLED: "modelled",
     Source.ASSUMED: "assumed",
+}
+_TIER_SAID = {
+    "replay": "recomputed from recorded outputs",
+    "scoring": "scored over recorded outputs",
+    "server": "recorded on the server",
 }
 _CREATIVE_SHARE = 0.3
 _HOT = 0.8
@@ -201,9 +206,10 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     first = acceptance.per_position[0].value if acceptance.per_position else 0.0
     length = best.acceptance_length
     described = method(best.candidate.method)
+    said = _TIER_SAID.get(acceptance.tier, _SAID[length.source])
     sentence = (
         f"The text ({_tasks(pricing)}) gives {length.value:.2f} tokens per step of at "
-        f"most {best.k + 1} ({_SAID[length.source]}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
+        f"most {best.k + 1} ({said}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
         f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
     )
     if described.drafter == "lookup":

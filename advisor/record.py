@@ -209,4 +209,9 @@ class Record(Schema):
     """What the catalog has for this target, where the deployment names no candidates."""
     draft_map: DraftMap | None = None
     """Null where this release starts no method that could use a draft of one's own."""
+    acceptance_tiers: dict[str, Literal["trial", "scoring", "replay", "server", "published"]] = Field(
+        default_factory=dict
+    )
+    """Where the acceptance of each candidate comes from, by label: a live trial, one pass of the draft over recorded
+    outputs, drafts recomputed from recorded text, a running server's counters, or published cases."""
     extra: dict[str, Any] = Field(default_factory=dict)

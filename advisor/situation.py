@@ -11,6 +11,7 @@ from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence, GpuEvidence, ServerEvidence, TrialEvidence
+from profiles.recorded import RecordedAcceptance
 
 Runner = Literal["v1", "v2", "cpu"]
 
@@ -38,6 +39,11 @@ class Situation:
     def trial(self) -> TrialEvidence | None:
         """The latest trial, if any."""
         return next((e.trial for e in reversed(self.evidence) if e.trial is not None), None)
+
+    @property
+    def recorded(self) -> tuple[RecordedAcceptance, ...]:
+        """What was worked out over recorded outputs, newest first."""
+        return tuple(found for e in reversed(self.evidence) for found in (e.replay, e.scoring) if found is not None)
 
     @property
     def server(self) -> ServerEvidence | None:

@@ -302,6 +302,8 @@ class Sources(Schema):
     """Probe this machine's GPUs through NVML."""
     files: tuple[str, ...] = ()
     """Saved evidence files."""
+    recordings: tuple[str, ...] = ()
+    """JSONL of recorded prompts with their outputs: lookups are replayed over them, and drafts scored in a trial."""
 
 
 class Deployment(Schema):

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
+from profiles.recorded import RecordedAcceptance
 from profiles.schema import (
     MAX_TOKENS,
     SCHEMA_VERSION,
@@ -375,7 +376,7 @@ class Evidence(Schema):
     """One probe's report. Save with `--save`, give back to `advise --evidence FILE`."""
 
     schema_version: int = SCHEMA_VERSION
-    kind: Literal["gpu", "server", "requests", "trial", "model"]
+    kind: Literal["gpu", "server", "requests", "replay", "scoring", "trial", "model"]
     collected_at: str
     """UTC, ISO 8601."""
     tool_version: str
@@ -384,13 +385,16 @@ class Evidence(Schema):
     gpu: GpuEvidence | None = None
     server: ServerEvidence | None = None
     requests: RequestsEvidence | None = None
+    replay: RecordedAcceptance | None = None
+    scoring: RecordedAcceptance | None = None
     trial: TrialEvidence | None = None
     models: tuple[ModelShape, ...] = ()
 
     @model_validator(mode="after")
     def _section_of_its_kind(self) -> Evidence:
         """Readers go by section, people by `kind`: where the two differ, one of them would be misled."""
-        found = [name for name in ("gpu", "server", "requests", "trial") if getattr(self, name) is not None]
+        sections = ("gpu", "server", "requests", "replay", "scoring", "trial")
+        found = [name for name in sections if getattr(self, name) is not None]
         found += ["model"] if self.models and not found else []
         if found != [self.kind]:
             raise ValueError(f"kind is {self.kind} and the sections are {', '.join(found) or 'none'}: expected the "

@@ -7,6 +7,7 @@ Adding a method is adding one entry to `METHODS`. Sources: vLLM 0.12-0.33 config
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,6 +54,10 @@ class Method:
     """Runners on which the drafter runs under CUDA graphs; elsewhere each draft pass pays full launch cost."""
     settings: frozenset[str] = frozenset()
     """Further `speculative-config` keys of this method that a candidate may set."""
+    setting_defaults: Mapping[str, int | float] = field(default_factory=dict)
+    """What the engine takes for a setting that is not stated (0.32)."""
+    mirrored_settings: frozenset[str] = frozenset()
+    """Settings of which an unstated one takes the value of a stated one."""
     package: str | None = None
     """Package the engine must be able to import."""
     k_cap: int | None = None
@@ -110,6 +115,8 @@ METHODS: dict[str, Method] = {
             runners=_both(),
             async_scheduling=False,
             settings=frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
+            setting_defaults={"prompt_lookup_max": 5, "prompt_lookup_min": 5},
+            mirrored_settings=frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
             aliases=frozenset({"prompt_lookup"}),
         ),
         Method(
@@ -124,6 +131,8 @@ METHODS: dict[str, Method] = {
             runners=_both(),
             since="0.18",
             settings=frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
+            setting_defaults={"prompt_lookup_max": 5, "prompt_lookup_min": 5},
+            mirrored_settings=frozenset({"prompt_lookup_max", "prompt_lookup_min"}),
         ),
         Method(
             "suffix",
@@ -145,6 +154,12 @@ METHODS: dict[str, Method] = {
                     "suffix_decoding_min_token_prob",
                 }
             ),
+            setting_defaults={
+                "suffix_decoding_max_tree_depth": 24,
+                "suffix_decoding_max_cached_requests": 10000,
+                "suffix_decoding_max_spec_factor": 1.0,
+                "suffix_decoding_min_token_prob": 0.1,
+            },
         ),
         Method(
             "eagle",
@@ -256,3 +271,14 @@ def method(name: str) -> Method:
         return METHODS[key]
     except KeyError:
         raise KeyError(f"unknown method {name!r}: expected one of {', '.join(METHODS)}") from None
+
+
+def full_settings(name: str, stated: Mapping[str, bool | int | float]) -> dict[str, bool | int | float]:
+    """Every setting of a method that has a value in the engine: the stated ones, and its defaults for the rest."""
+    described = method(name)
+    mirror = next((stated[key] for key in sorted(described.mirrored_settings) if key in stated), None)
+    full: dict[str, bool | int | float] = {
+        key: mirror if mirror is not None and key in described.mirrored_settings else default
+        for key, default in described.setting_defaults.items()
+    }
+    return {**full, **stated}

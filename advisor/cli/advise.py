@@ -46,6 +46,8 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--prompts", help="JSONL of your own prompts for the trial.")
 @click.option("--resume", is_flag=True, help="Go on with a trial that was interrupted (same --out).")
 @click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")
+@click.option("--recordings", multiple=True, metavar="FILE",
+              help="Recorded prompts with outputs: lookups are replayed over them, drafts scored with --trial; repeat.")
 @click.option("--offline", is_flag=True, help="Never ask the model hub.")
 @click.option("--out", default="out", show_default=True, help="Folder for vllm.yaml, record.json and report.html.")
 @format_option("text", "json", "markdown")
@@ -54,6 +56,7 @@ def advise(
     deployment: str | None,
     resume: bool,
     evidence: tuple[str, ...],
+    recordings: tuple[str, ...],
     offline: bool,
     out: str,
     output_format: str,
@@ -71,6 +74,7 @@ def advise(
     from advisor.cli.advise_flags import ks_of
     from advisor.cli.deployment_file import load_deployment
     from advisor.cli.gathering import gather, with_evidence
+    from advisor.cli.recorded_stage import over_recordings
     from advisor.cli.report import print_record
 
     if deployment is None and given.get("target") is None:
@@ -84,6 +88,9 @@ def advise(
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
+    if recordings:
+        files = (*stated.sources.recordings, *(os.path.abspath(name) for name in recordings))
+        stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"recordings": files})})
     # --k that no --method or --draft takes is for the file's candidates, or for those that are proposed.
     ks = ks_of(given["k"]) if given.get("k") is not None and ("candidates",) not in flags else None
     if ks is not None:
@@ -98,6 +105,7 @@ def advise(
 
     with result_folder(folder):
         situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn, ks=ks)
+        situation = over_recordings(situation, base, engine=stated.trial.enabled, offline=offline, warn=warn)
         engine_failed = False
         if stated.trial.enabled:
             from advisor.cli.trial_stage import run_stage

@@ -299,7 +299,9 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
                 for c in deployment.candidates
             ),
             "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
-            "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
+            "sources": sources.model_copy(update={
+                "files": tuple(map(file, sources.files)), "recordings": tuple(map(file, sources.recordings)),
+                "server": server}),
         }
     )
 

@@ -50,6 +50,7 @@ _EXAMPLES: dict[tuple[str, ...], Any] = {
     ("trial", "loads"): [1, 8],
     ("sources", "server"): "http://localhost:8000",
     ("sources", "files"): ["evidence.json"],
+    ("sources", "recordings"): ["requests.jsonl"],
 }
 
 

@@ -17,6 +17,8 @@ from advisor.cli.server_source import (
     server_evidence_document,
     server_options,
 )
+from advisor.cli.probe_replay import replay
+from advisor.cli.probe_scoring import scoring
 from profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +33,11 @@ def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def probe() -> None:
-    """Measure one thing: this machine's GPUs, a running server."""
+    """Measure one thing: this machine's GPUs, a running server, recorded outputs."""
+
+
+probe.add_command(replay)
+probe.add_command(scoring)
 
 
 @probe.command("gpu")
@@ -142,3 +148,4 @@ def _save(path: Path | None, evidence: Evidence, quiet: bool) -> None:
     if path is not None:
         write_whole(path, evidence.model_dump_json(indent=2) + "\n")
         say(f"evidence written to {path}", quiet)
+

@@ -38,7 +38,8 @@ def command_line(arguments: list[str] | None = None) -> str:
     return shlex.join(["specadvise", *kept])
 
 
-def evidence(kind: Literal["gpu", "server", "requests", "trial", "model"], **section: Any) -> Evidence:
+def evidence(kind: Literal["gpu", "server", "requests", "replay", "scoring", "trial", "model"],
+             **section: Any) -> Evidence:
     """An evidence document around one probe's answer."""
     from profiles.evidence import Evidence
     from profiles.version import __version__

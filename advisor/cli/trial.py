@@ -78,8 +78,10 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
 
     token = os.environ.get(TOKEN_VARIABLE)
     situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn)
+    from advisor.cli.recorded_stage import over_recordings
     from advisor.cli.trial_progress import StderrProgress
 
+    situation = over_recordings(situation, path.absolute().parent, engine=not two_servers, offline=offline, warn=warn)
     progress = StderrProgress(quiet)
     try:
         if baseline_url is not None and speculative_url is not None:
@@ -103,10 +105,12 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
             warn: Callable[[str], None]) -> TrialEvidence:
     """The trial of this situation on the real engine; also a stage of `advise`.
 
-    Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising.
+    Candidates run in the order of their predicted speed-up, so that a budget cuts the least promising; those that
+    replay or scoring has ruled out are left out.
     """
     from advisor.compatibility import incompatible
     from advisor.cost.step import runner_for
+    from advisor.finalists import finalists
     from advisor.inquiry import PairedStop, finalist
     from probes.model import model_path
     from probes.trial.plan import build_plan
@@ -117,7 +121,8 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
                          "the file of the interrupted run")
     stated = situation.deployment
     ordered, running = most_promising_first(situation)
-    for label, why in incompatible(situation).items():
+    ordered, passed_over = finalists(situation, ordered)
+    for label, why in {**incompatible(situation), **passed_over}.items():
         warn(f"{label} is not tried: {why}")
     if not ordered:
         warn("no candidate to try: nothing is measured beyond the baseline")

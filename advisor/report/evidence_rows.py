@@ -10,6 +10,7 @@ from advisor.report.curves import Curve
 from advisor.report.tables import Table
 from advisor.report.wording import count, gib, number, percent, plain, span
 from profiles.evidence import Evidence, GpuEvidence, RequestsEvidence, ServerEvidence, TrialEvidence
+from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity
 
 Row = tuple[str, str, str, str, str, str]
@@ -82,6 +83,9 @@ def _one(evidence: Evidence) -> list[Row]:
         rows += _server(evidence.server)
     if evidence.requests is not None:
         rows += _requests(evidence.requests)
+    for recorded in (evidence.replay, evidence.scoring):
+        if recorded is not None:
+            rows += _recorded(recorded)
     if evidence.trial is not None:
         rows += _trial(evidence.trial)
     return rows
@@ -133,6 +137,27 @@ def _requests(requests: RequestsEvidence) -> Iterator[Row]:
     ):
         if lengths is not None:
             yield (what, number(lengths.mean), "–", n, "recorded", "request log")
+
+
+def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
+    """The longest acceptance of each method and draft; the settings behind it stay in the record."""
+    best: dict[tuple[str, str | None], AcceptanceCurve] = {}
+    for curve in found.curves:
+        key = (curve.method, curve.draft)
+        if curve.by_k and (
+            key not in best or curve.by_k[-1].acceptance_length.value > best[key].by_k[-1].acceptance_length.value
+        ):
+            best[key] = curve
+    bound = "; a lower bound, another model wrote these outputs" if found.lower_bound else ""
+    for (name, draft), curve in best.items():
+        point = curve.by_k[-1]
+        what = f"acceptance length, {name}{f' {draft}' if draft else ''}, k={point.k}"
+        said = ", ".join(f"{key}={value:g}" for key, value in sorted(curve.settings.items()))
+        where = f"{found.tier} of {count(found.requests)} recorded requests{f' ({said})' if said else ''}{bound}"
+        yield _row(what, point.acceptance_length.model_copy(update={"note": ""}), "tokens", where)
+        if point.matched_share.value < 1.0:
+            share = point.matched_share.model_copy(update={"note": ""})
+            yield _share(f"steps with a draft, {name}, k={point.k}", share, f"{found.tier}")
 
 
 def _trial(trial: TrialEvidence) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from profiles.schema import Quantity, Source
 
 SOURCE_WORDS: Final[dict[Source, str]] = {
     Source.MEASURED: "measured on your engine",
-    Source.RECORDED: "recorded: read from a running system",
+    Source.RECORDED: "recorded: read from a running system, or worked out from recorded outputs",
     Source.MODELLED: "modelled from published facts, not measured",
     Source.ASSUMED: "assumed from published cases, not measured here",
 }

@@ -25,9 +25,10 @@ class CpuPair:
 
     folder: Path
 
-    def _made(self, name: str, what: str) -> Path:
+    def _made(self, name: str, what: str, *more: str) -> Path:
         if not (self.folder / name / "model.safetensors").is_file():
-            command = [sys.executable, "-m", "examples.cpu_pair.prepare", "--out", str(self.folder), "--what", what]
+            command = [sys.executable, "-m", "examples.cpu_pair.prepare", "--out", str(self.folder), "--what", what,
+                       *more]
             done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
             if done.returncode:
                 last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
@@ -44,6 +45,11 @@ class CpuPair:
     def truncated(self) -> Path:
         """Four of its layers, untrained: a draft that is hardly ever right."""
         return self._made("draft-truncated", "truncated")
+
+    @property
+    def smaller_target(self) -> Path:
+        """The same, half as deep: the demo's target on a small machine."""
+        return self._made("target-r4-eps0.02", "demo", "--repeat", "4")
 
     @property
     def target(self) -> Path:
