@@ -360,13 +360,13 @@ class Arrivals(Schema):
 
 
 class LengthCell(Schema):
-    """Requests whose prompt and output lie in these ranges (the upper end not included)."""
+    """The requests whose prompt and output lie in these ranges (the upper end not included)."""
 
     prompt_from: Count
     prompt_to: Count
     output_from: Count
     output_to: Count
-    requests: Count
+    share: Share
 
 
 class SamplingSeen(Schema):

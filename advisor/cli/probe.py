@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.probe_requests import requests
 from profiles.errors import InputError
 from profiles.version import __version__
 
@@ -38,7 +39,10 @@ def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def probe() -> None:
-    """Measure one thing: this machine's GPUs, a running server."""
+    """Measure one thing: this machine's GPUs, a running server, recorded requests."""
+
+
+probe.add_command(requests)
 
 
 @probe.command("gpu")

@@ -53,7 +53,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     ttft = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests") or _ms(total.ttft, "stated mean")
     tpot = figures.tpot_ms(table) or _ms(total.tpot, "stated mean")
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
-                                        if total.concurrency else {})
+                                        if total.concurrency else {"basis": "not in the log"})
     named = [*figures.models(table), *total.models]
     text = reading.signals.evidence()
     return RequestsEvidence(
@@ -76,7 +76,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
         decode_time_share=figures.decode_time_share(table) or _decode_share(total),
         ttft_ms=ttft,
         tpot_ms=tpot,
-        concurrency=concurrency,
+        concurrency={**dict.fromkeys(("mean", "p95", "max")), **concurrency},
         models=tuple(dict.fromkeys(named)),
         text=text,
         temperature=figures.temperature(table),

@@ -15,6 +15,7 @@ from profiles.workload import Lengths
 
 _MARKS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _Z80 = 1.2816
+_LOOKED_AT = 50_000
 Counts = npt.NDArray[np.int64]
 
 
@@ -48,17 +49,21 @@ def lengths(table: Table, column: str) -> tuple[Lengths | None, int]:
 
 
 def joint_lengths(table: Table) -> tuple[LengthCell, ...]:
-    """Requests by powers of four of prompt and output."""
+    """Share of requests by powers of four of prompt and output; of a large table an even part is looked at."""
     if not table.has("p", "o"):
         return ()
-    def edge(column: str) -> str:
-        return f"greatest(0, ceil(ln(greatest({column}, 1) + 1) / ln(4)))::INTEGER"
-
     rows = table.database.execute(
-        f"SELECT {edge('p')} AS pe, {edge('o')} AS oe, count(*) AS n FROM r "
-        "WHERE bad = 0 AND p IS NOT NULL AND o IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2").fetchall()
-    return tuple(LengthCell(prompt_from=_low(p), prompt_to=4**p, output_from=_low(o), output_to=4**o, requests=n)
+        f"SELECT {_power('p')} AS pe, {_power('o')} AS oe, count(*) AS n FROM {table.part(_LOOKED_AT)} "
+        "WHERE bad = 0 AND p IS NOT NULL AND o IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
+    ).fetchall()
+    whole = sum(n for *_, n in rows)
+    return tuple(LengthCell(prompt_from=_low(p), prompt_to=4**p, output_from=_low(o), output_to=4**o, share=n / whole)
                  for p, o, n in rows)
+
+
+def _power(column: str) -> str:
+    """The power of four that a length is below."""
+    return "1 + " + " + ".join(f"({column} >= {4**i})::INTEGER" for i in range(1, 14))
 
 
 def _low(power: int) -> int:

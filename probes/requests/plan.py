@@ -113,16 +113,17 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     for need, reason in (("arrival", NO_TIME), ("latency", NO_LATENCY)):
         if need in plan.needs and values.get(need) is None:
             return Bad(reason)
-    latency, ttft, waited = _durations(values)
-    return Row(arrival=values.get("arrival"), end=values.get("end"), waited=waited, prompt=values.get("prompt"), output=values.get("output"),
+    latency, ttft = _durations(values)
+    return Row(arrival=values.get("arrival"), end=values.get("end"), queued=values.get("queued"),
+               scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"), output=values.get("output"),
                ttft=ttft, tpot=values.get("tpot"), latency=latency, running=values.get("running"),
                cached=values.get("cached"), temperature=values.get("temperature"), model=values.get("model"),
                id=values.get("id"), failed=_failed(values.get("status"))
                or (plan.format.failed is not None and values.get("output") == 0))
 
 
-def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
-    """Latency, time to first token and time in the queue: stated, or between two times of one clock."""
+def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Latency and time to first token: stated, or between two times of one clock."""
     def between(start: str, end: str) -> float | None:
         a, b = values.get(start), values.get(end)
         return b - a if a is not None and b is not None and b >= a else None
@@ -134,7 +135,7 @@ def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None, f
     # A first token at the end is that of a response in one piece: it says nothing of the first token.
     if ttft is None and values.get("first") is not None and values.get("first") != values.get("end"):
         ttft = between("arrival", "first")
-    return latency, ttft, between("queued", "scheduled")
+    return latency, ttft
 
 
 def _value(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> Any:
@@ -200,10 +201,9 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
         factor = round(scale * 1e6, 9)
         scaled = value if factor == 1 else f"({value} * {factor!r})"
         return f"try_cast({scaled} AS BIGINT)"
-    if typed == "BIGINT":
-        return value
     if FIELDS[field] == "count":
-        return f"try_cast(CASE WHEN isfinite({value}) THEN {value} END AS BIGINT)"
+        # Checked and made whole where it is stored: once a row, and only as a DOUBLE or BIGINT until then.
+        return value
     finite = f"CASE WHEN isfinite({value}) THEN {value} END"
     return finite if scale == 1 else f"({finite}) * {scale!r}"
 
@@ -211,16 +211,28 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
 def reason_sql(plan: Plan, *, tolerant: bool = False) -> str:
     """SQL of the number of the reason why a row is no request; 0 where it is one, FAILED where it did not succeed."""
     have = plan.fields
-    cases = [(7, "excess IS NOT NULL")] if tolerant and plan.head.container == "csv" else []
-    cases.append((1, " AND ".join(f"{named(name)} IS NULL" for name in have)))
-    cases += [(i, f"{need} IS NULL") for i, need in ((2, "prompt"), (3, "output")) if need in plan.needs]
-    lengths = [one for one in ("prompt", "output") if one in have]
-    if lengths:
-        cases.append((4, " OR ".join(f"{one} NOT BETWEEN 0 AND {MAX_TOKENS}" for one in lengths)))
-    cases += [(i, f"{need} IS NULL") for i, need in ((5, "arrival"), (6, "latency")) if need in plan.needs]
+    csv = tolerant and plan.head.container == "csv"
+    failed = []
     if "status" in have:
         words = ", ".join(f"'{word}'" for word in _FAILED_WORDS)
-        cases.append((FAILED, f"try_cast(status AS DOUBLE) >= 400 OR lower(status) IN ({words})"))
+        failed.append(f"coalesce(try_cast(status AS DOUBLE) >= 400 OR lower(status) IN ({words}), false)")
     if plan.format.failed:
-        cases.append((FAILED, plan.format.failed))
-    return "CASE " + " ".join(f"WHEN {condition} THEN {code}" for code, condition in cases) + " ELSE 0 END"
+        failed.append(plan.format.failed)
+    end = " ".join(f"WHEN {condition} THEN {FAILED}" for condition in failed) + " ELSE 0 END"
+    lengths = [one for one in ("prompt", "output") if one in have]
+    absent = {name: f"({name} IS NULL OR NOT isfinite({name}))" if FIELDS[name] == "count" else f"{named(name)} IS NULL"
+              for name in have}
+    cases = [(7, "excess IS NOT NULL")] if csv else []
+    cases.append((1, " AND ".join(absent.values())))
+    cases += [(i, absent[need]) for i, need in ((2, "prompt"), (3, "output")) if need in plan.needs]
+    cases += [(4, f"(isfinite({one}) AND {one} NOT BETWEEN 0 AND {MAX_TOKENS})") for one in lengths]
+    cases += [(i, absent[need]) for i, need in ((5, "arrival"), (6, "latency")) if need in plan.needs]
+    slow = "CASE " + " ".join(f"WHEN {condition} THEN {code}" for code, condition in cases) + " " + end
+    # Nearly all rows are good: one test says so, and the reasons are gone through for the others only.
+    good = [f"{one} BETWEEN 0 AND {MAX_TOKENS}" if one in lengths else f"{named(one)} IS NOT NULL"
+            for one in (*lengths, *(n for n in plan.needs if n not in lengths))]
+    if not good or set(lengths) - set(plan.needs):
+        return slow
+    good += ["excess IS NULL"] if csv else []
+    good += [f"NOT ({condition})" for condition in failed]
+    return f"CASE WHEN {' AND '.join(good)} THEN 0 ELSE {slow} END"

@@ -13,7 +13,7 @@ from typing import Any
 from probes.requests.plan import Plan, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total
 from probes.requests.signals import LOOKED_AT, Signals
-from probes.requests.sources import DAMAGE, Source, lines_of, unpacked, whole
+from probes.requests.sources import DAMAGE, Source, lines_of, open_text, unpacked, whole
 from probes.requests.table import Table, bad_lines, malformed
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
@@ -134,7 +134,7 @@ class Reading:
     def in_python(self, plan: Plan, source: Source, number: int) -> None:
         """Rows by the same plan, one record at a time: for JSON documents and tables with quotes."""
         def rows() -> Iterator[Any]:
-            for line, record in self.records(plan.head, source):
+            for line, record in records_of(plan.head, source, self.note):
                 found = record if isinstance(record, Bad) else row_of(plan, record)
                 if isinstance(found, Row) and isinstance(record, dict) and plan.head.container != "csv":
                     view = view_of(record)
@@ -149,7 +149,7 @@ class Reading:
         bad: list[Bad] = []
 
         def good() -> Iterator[tuple[int, Any]]:
-            for line, record in self.records(head, source, text=form.text):
+            for line, record in records_of(head, source, self.note, text=form.text):
                 if isinstance(record, Bad):
                     bad.append(Bad(record.reason, line))
                 else:
@@ -201,20 +201,22 @@ class Reading:
             row.view = None
         return row
 
-    def records(self, head: Head, source: Source, text: bool = False) -> Iterator[tuple[int, Any]]:
-        """Numbered records: lines of text, rows of a table, JSON lines, or the items of a JSON document."""
-        try:
-            if text:
-                for line, data in lines_of(source):
-                    yield line, data.decode("utf-8", "replace").rstrip("\r\n")
-            elif head.container == "csv":
-                yield from _table_rows(head, source)
-            elif head.container == "json":
-                yield from _items(source)
-            else:
-                yield from _json_lines(source)
-        except DAMAGE:
-            self.note(f"{source.shown} ends early: what could be unpacked of it was read")
+
+def records_of(head: Head, source: Source, note: Callable[[str], None], *, text: bool = False
+               ) -> Iterator[tuple[int, Any]]:
+    """Numbered records: lines of text, rows of a table, JSON lines, or the items of a JSON document."""
+    try:
+        if text:
+            for line, data in lines_of(source):
+                yield line, data.decode("utf-8", "replace").rstrip("\r\n")
+        elif head.container == "csv":
+            yield from _table_rows(head, source)
+        elif head.container == "json":
+            yield from _items(source)
+        else:
+            yield from _json_lines(source)
+    except DAMAGE:
+        note(f"{source.shown} ends early: what could be unpacked of it was read")
 
 
 def _share_looked_at(head: Head, source: Source) -> float:
@@ -264,8 +266,6 @@ def _json_lines(source: Source) -> Iterator[tuple[int, Any]]:
 
 def _items(source: Source) -> Iterator[tuple[int, Any]]:
     """The items of an array as they come, or the one document; a cut end is one bad record."""
-    from probes.requests.sources import open_text
-
     decoder, buffer, count = json.JSONDecoder(), "", 0
     with open_text(source) as stream:
         buffer = stream.read(_CHUNK).lstrip()

@@ -16,6 +16,7 @@ from profiles.errors import InputError
 _RECORDS = 200
 _LINES = 2000
 _DEPTH = 4
+_NAME_CHARS = 80
 _SAME_WIDTH = 0.6
 """Share of lines with as many fields as the header, for a file to be taken as a table."""
 
@@ -116,6 +117,9 @@ def _csv(name: str, lines: Sequence[str]) -> Head | None:
             continue
         width = len(rows[0]) if rows else 0
         if width < 2 or sum(len(row) == width for row in rows) < _SAME_WIDTH * len(rows):
+            continue
+        if any(": " in cell or len(cell) > _NAME_CHARS for cell in rows[0]):
+            # Sentences with commas are no columns.
             continue
         header = not any(number(cell) is not None for cell in rows[0])
         names = [cell.strip() for cell in rows[0]] if header else [str(i) for i in range(width)]

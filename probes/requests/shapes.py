@@ -99,8 +99,10 @@ class Row:
     ttft: float | None = None
     tpot: float | None = None
     latency: float | None = None
-    waited: float | None = None
-    """Seconds in the engine's queue before it ran."""
+    queued: float | None = None
+    scheduled: float | None = None
+    last: float | None = None
+    """These three are on the engine's own clock."""
     running: float | None = None
     cached: float | None = None
     temperature: float | None = None

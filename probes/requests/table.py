@@ -13,12 +13,14 @@ from probes.requests.shapes import Bad, Row
 from probes.requests.sources import Source
 
 COLUMNS: Mapping[str, str] = {
-    "a": "BIGINT", "e": "BIGINT", "s": "BIGINT", "p": "INTEGER", "o": "INTEGER", "ttft": "DOUBLE", "tpot": "DOUBLE",
+    "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER", "ttft": "DOUBLE", "tpot": "DOUBLE",
     "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE", "model": "VARCHAR", "id": "UBIGINT",
     "src": "SMALLINT", "bad": "TINYINT",
 }
-"""Arrival, end and start of running (microseconds), prompt and output tokens, seconds to the first token and per
-token, latency, running requests at dispatch, cached tokens, temperature, model, hash of the id, file, why it is none."""
+"""Arrival and end (microseconds); queued, scheduled and last token on the engine's own clock (microseconds); prompt and
+output tokens, seconds to the first token and per token, latency, running requests at dispatch, cached tokens,
+temperature, model, hash of the id, file, why it is none."""
+ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
@@ -68,11 +70,16 @@ class Table:
         for column, name in (("p", "prompt"), ("o", "output"), ("run", "running"), ("cached", "cached"),
                              ("temp", "temperature"), ("model", "model")):
             if name in have:
-                row[column] = f"try_cast({name} AS {COLUMNS[column]})"
+                row[column] = name if COLUMNS[column] == "VARCHAR" else f"try_cast({name} AS {COLUMNS[column]})"
         if "id" in have:
             row["id"] = "hash(id)"
         row.update(_times(set(have)))
         return {name: sql for name, sql in row.items() if name in self.columns}
+
+    def part(self, rows: int) -> str:
+        """The table, or for a large one an even part of about so many rows: whole blocks of 2048, always the same."""
+        count = self.count()
+        return "r" if count < 4 * rows else f"r TABLESAMPLE SYSTEM ({100 * rows / count:.6f} PERCENT) REPEATABLE (1)"
 
     def count(self) -> int:
         return int(self.database.one("SELECT count(*) FROM r")[0])
@@ -103,7 +110,8 @@ class Table:
         end = np.where(np.isnan(end), start + latency * 1e6, end)
         start = np.where(np.isnan(start), end - latency * 1e6, start)
         columns = {
-            "a": start, "e": end, "s": start + numbers((row.waited for row in rows), 1e6),
+            "a": start, "e": end, **{name: numbers((getattr(row, field) for row in rows), 1e6)
+                                     for name, field in ENGINE_CLOCK.items()},
             "p": numbers(row.prompt for row in rows), "o": output, "ttft": ttft, "tpot": tpot, "lat": latency,
             "run": numbers(row.running for row in rows), "cached": numbers(row.cached for row in rows),
             "temp": numbers(row.temperature for row in rows),
@@ -128,7 +136,7 @@ def _times(have: set[str]) -> dict[str, str]:
     def between(a: str, b: str) -> str:
         return f"CASE WHEN {b} >= {a} THEN ({b} - {a}) / 1e6 END"
 
-    found: dict[str, str] = {}
+    found = {name: field for name, field in ENGINE_CLOCK.items() if field in have}
     ttft = [name for name in ("ttft",) if name in have]
     if {"queued", "first"} <= have:
         ttft.append(between("queued", "first"))
@@ -154,8 +162,6 @@ def _times(have: set[str]) -> dict[str, str]:
             found["e"] = '"end"' if not latency else f'coalesce("end", arrival + ({_first(latency)} * 1e6)::BIGINT)'
         elif latency:
             found["e"] = f"arrival + ({_first(latency)} * 1e6)::BIGINT"
-        if {"queued", "scheduled"} <= have:
-            found["s"] = "arrival + (scheduled - queued)::BIGINT"
     elif "end" in have:
         found["e"] = '"end"'
         if latency:

@@ -196,8 +196,8 @@ _JSON = re.compile(r"\b(?:valid|as|in|return|output|respond with|only) (?:a |an 
                    re.IGNORECASE)
 _TRANSLATE = re.compile(r"\btranslat(?:e|ion)\b.{0,60}\b(?:to|into|from)\b", re.IGNORECASE | re.DOTALL)
 _SUMMARY = re.compile(r"\b(?:summari[sz]e|tl;?dr|summary of|write a summary)\b", re.IGNORECASE)
-_MATH = re.compile(r"\\boxed|\\frac|\bequation\b|\b(?:solve|calculate|compute) |\bhow (?:many|much)\b(?=.*\d)",
-                   re.IGNORECASE | re.DOTALL)
+_MATH = re.compile(r"\\boxed|\\frac|\bequation\b|\b(?:solve|calculate|compute) |\d.*\bhow (?:many|much|long|far|old)\b|"
+                   r"\bhow (?:many|much|long|far|old)\b.*\d|[$€]\s?\d.*[$€]\s?\d|\d\s?%.*\?", re.IGNORECASE | re.DOTALL)
 _CREATIVE = re.compile(r"\b(?:write|compose|tell)\b.{0,30}\b(?:story|poem|song|novel|haiku|lyrics|fairy tale|scene)\b",
                        re.IGNORECASE)
 

@@ -76,7 +76,8 @@ def _total(document: Mapping[str, Any]) -> Total:
 
 
 def _speculation(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    keys = {key.removeprefix("spec_decode_"): document[key] for key in document if key.startswith("spec_decode_")}
+    keys = {key.removeprefix("spec_decode_"): value if (value := number(document[key])) is not None else document[key]
+            for key in document if key.startswith("spec_decode_")}
     return {"speculation": keys} if keys else None
 
 

@@ -21,7 +21,8 @@ def _pick(record: Mapping[str, Any], field: str) -> float | None:
 
 
 def _is_request(record: Any) -> bool:
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or {"concurrency", "num_requests"} & set(record):
+        # A run at one load, summed up, and not a request.
         return False
     lengths = _pick(record, "prompt") is not None and _pick(record, "output") is not None
     return lengths or (_pick(record, "latency") is not None and ("status" in record or "error" in record))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,13 @@ _CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
 _SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
 _REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)(?:.*?prompt_token_ids: (\[[\d, ]*\]|None))?")
 _TEMPERATURE = re.compile(r"\btemperature=([\d.]+)")
+_SIZES = {
+    "kv_cache_tokens": re.compile(r"GPU KV cache size: ([\d,]+) tokens"),
+    "model_loading_gib": re.compile(r"[Mm]odel loading took ([\d.]+) Gi?B"),
+    "available_kv_gib": re.compile(r"Available KV cache memory: (-?[\d.]+) GiB"),
+    "max_concurrency": re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x"),
+}
+"""What an engine says of its memory at each start."""
 _NO_SPECULATION = "extract_hidden_states"
 INTERVAL_S = 10.0
 """Seconds between two throughput lines (vLLM's VLLM_LOG_STATS_INTERVAL)."""
@@ -51,7 +58,8 @@ class _Log:
     spec_lines: int = 0
     ks: dict[int, list[float]] = field(default_factory=dict)
     """k to [drafts, drafts times acceptance at position 0, 1, ...]."""
-    last_error: bool = False
+    sums_v0: dict[str, int] | None = None
+    sizes: dict[str, list[float]] = field(default_factory=dict)
 
 
 def _seconds(line: str) -> float | None:
@@ -74,10 +82,15 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
         shares = [float(one) for one in found[3].split(",")]
         _spec(log, int(found[1]), int(found[2]), len(shares), shares)
     elif (found := _SPEC_V0.search(line)) is not None:
-        _spec(log, int(found[2]), int(found[3]), int(found[1]), [])
+        # Running sums of an engine before V1, not of an interval: the last line holds all.
+        log.sums_v0 = {"k": int(found[1]), "accepted_tokens": int(found[2]), "draft_tokens": int(found[3]),
+                       "emitted_tokens": int(found[4])}
     elif (found := _POST.search(line)) is not None:
         log.posts += found[2].startswith("2")
         log.failed += not found[2].startswith("2")
+    elif any((found := pattern.search(line)) and log.sizes.setdefault(name, []).append(float(found[1].replace(",", "")))
+             is None for name, pattern in _SIZES.items()):
+        pass
     elif _OTHER_POST.search(line):
         log.other_posts += 1
     elif (found := _INIT.search(line)) is not None:
@@ -114,12 +127,11 @@ def _speculation(log: _Log) -> dict[str, Any] | None:
     drafts = sum(sums[0] for sums in log.ks.values())
     width = max(log.ks)
     positions = [sum(sums[i] for k, sums in log.ks.items() if i <= k) for i in range(1, width + 1)]
-    reached = [sum(sums[0] for k, sums in log.ks.items() if i <= k) for i in range(1, width + 1)]
     return {
         "lines": log.spec_lines, "k": sorted(log.ks), "drafts": drafts, "accepted_tokens": log.accepted,
         "draft_tokens": log.drafted, "acceptance_rate": log.accepted / log.drafted if log.drafted else None,
         "acceptance_length": 1 + log.accepted / drafts if drafts else None,
-        "per_position": [round(p / d, 4) if d else 0.0 for p, d in zip(positions, reached, strict=True)],
+        "per_position": [round(one / drafts, 4) if drafts else 0.0 for one in positions],
     }
 
 
@@ -133,7 +145,7 @@ def _engine(log: _Log) -> dict[str, Any]:
         "generation_tokens_per_s": {"max": max(speeds), "mean_where_running": sum(busy) / len(busy) if busy else 0.0}
         if speeds else None,
         "prefix_cache_hit_rate_last": log.hits, "speculative_configs": list(log.configs),
-        "speculation": _speculation(log),
+        "speculation": _speculation(log), "speculation_v0": log.sums_v0, **log.sizes,
     }
 
 
@@ -173,13 +185,14 @@ def _read(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
     yield _total(log)
 
 
-_MARKS = ("SpecDecoding metrics:", "Speculative metrics:", "Avg prompt throughput:", "vLLM API server version",
-          "LLM engine (v", "Received request ", "[core.py:", "[api_server.py:", "(APIServer pid=", "(EngineCore",
-          "[utils.py:", "[metrics.py:", "vllm serve", "from vllm", "vllm/")
+_SURE = ("SpecDecoding metrics:", "Speculative metrics:", "Avg prompt throughput:", "vLLM API server version",
+         "LLM engine (v", "Received request ")
+_LIKELY = ("[core.py:", "[api_server.py:", "(APIServer pid=", "(EngineCore", "[utils.py:", "[metrics.py:", "vllm serve",
+           "from vllm", "vllm/")
 
 
-def _recognises(head: Head) -> bool:
-    return head.container == "text" and any(mark in line for line in head.lines for mark in _MARKS)
+def _any_of(marks: tuple[str, ...]) -> Callable[[Head], bool]:
+    return lambda head: head.container == "text" and any(mark in line for line in head.lines for mark in marks)
 
 
 # --- access lines alone ----------------------------------------------------------------------------------------------
@@ -203,7 +216,10 @@ def _read_access(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
 
 
 FORMATS = (
-    RecordFormat(name="vllm_log", title="vLLM server log", recognises=_recognises, read=_read, text=True, rank=30),
+    # Logs of whole scripts may hold a benchmark's console too: what the server says is surer.
+    RecordFormat(name="vllm_log", title="vLLM server log", recognises=_any_of(_SURE), read=_read, text=True, rank=24),
+    RecordFormat(name="vllm_output", title="output of a vLLM server", recognises=_any_of(_LIKELY), read=_read, text=True,
+                 rank=34),
     RecordFormat(name="access_log", title="access log", read=_read_access, text=True, rank=35,
                  recognises=lambda head: head.container == "text" and any(_ACCESS.search(one) for one in head.lines)),
 )
