@@ -287,7 +287,8 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
                 for c in deployment.candidates
             ),
             "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
-            "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)), "server": server}),
+            "sources": sources.model_copy(update={"files": tuple(map(file, sources.files)),
+                                                  "requests": tuple(map(file, sources.requests)), "server": server}),
         }
     )
 

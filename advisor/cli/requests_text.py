@@ -24,7 +24,8 @@ def show_requests(found: RequestsEvidence) -> None:
     if found.tokens_from != "the log":
         rows.append(("counted from", found.tokens_from))
     rows += [
-        ("output to prompt", UNKNOWN if found.output_to_prompt_ratio is None else f"{found.output_to_prompt_ratio:.3g}"),
+        ("output to prompt", UNKNOWN if found.output_to_prompt_ratio is None
+         else f"{found.output_to_prompt_ratio:.3g}"),
         ("decoding", UNKNOWN if found.decode_time_share is None
          else f"{found.decode_time_share.value:.0%} of the requests' time"),
         ("TTFT, TPOT", f"{with_range(found.ttft_ms, unit=' ms')}, {with_range(found.tpot_ms, unit=' ms')}"),
@@ -96,6 +97,6 @@ def _text(text: TextSignals) -> Rows:
         rows.append(("structured output", with_range(text.structured_output, 100, " %")))
     if text.output_copies_prompt is not None:
         rows.append(("output copies prompt", with_range(text.output_copies_prompt, 100, " % of its 4-word runs")))
-    rows += [(name.replace("_", " "), f"usually {one.usual:g} ({one.usual_share:.0%} of the {one.requests:,} that state "
-                                      f"it), {one.low:g} to {one.high:g}") for name, one in text.sampling.items()]
+    rows += [(name.replace("_", " "), f"usually {one.usual:g} ({one.usual_share:.0%} of the {one.requests:,} that "
+                                      f"state it), {one.low:g} to {one.high:g}") for name, one in text.sampling.items()]
     return rows

@@ -30,7 +30,7 @@ class Options:
     """Go on with a file that has more bad lines than good ones."""
 
 
-def probe_requests(names: Sequence[str], options: Options = Options()) -> RequestsEvidence:  # noqa: B008 - frozen
+def probe_requests(names: Sequence[str], options: Options = Options()) -> RequestsEvidence:
     """Read logs and traces (paths, globs, `-`) and say what they say of the workload.
 
     Formats are recognised by content; plain, gzip, zstd and Parquet. Memory stays bounded whatever the size; nothing
@@ -42,7 +42,7 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
     from probes.requests.plan import mapped_format, plan_of
     from probes.requests.reading import Reading
     from probes.requests.recognise import format_of, head, named_format
-    from probes.requests.shapes import RecordFormat
+    from probes.requests.shapes import Format, RecordFormat
     from probes.requests.sources import expand
     from probes.requests.table import COLUMNS, Table, columns_of
     from probes.requests.tokens import counter
@@ -53,6 +53,7 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
     with tempfile.TemporaryDirectory(prefix="specadvise-") as folder, connect() as database:
         sources = expand(names, Path(folder))
         heads = [head(source) for source in sources]
+        forms: list[Format]
         if options.columns is not None:
             forms = [mapped_format(options.columns, one) for one in heads]
         elif options.format is not None:

@@ -159,7 +159,8 @@ def _together(totals: Sequence[Total]) -> Total:
         requests=requests, failed=sum(one.failed for one in totals), duration=sum(spans) if spans else None,
         rate=mean([(one.rate, one.duration or 1.0) for one in totals]),
         prompt=lengths("prompt"), output=lengths("output"),
-        ttft=mean([(one.ttft, one.requests) for one in totals]), tpot=mean([(one.tpot, one.requests) for one in totals]),
+        ttft=mean([(one.ttft, one.requests) for one in totals]),
+        tpot=mean([(one.tpot, one.requests) for one in totals]),
         latency=mean([(one.latency, one.requests) for one in totals]), concurrency=concurrency,
         concurrency_basis=next((one.concurrency_basis for one in totals if one.concurrency_basis), "")
         + (" (several documents, weighted by their durations)" if load is not None and len(spans) > 1 else ""),

@@ -36,7 +36,7 @@ def moment(value: Any, unit: str = "time") -> float | None:
     text = re.sub(r"\s+UTC$|\s+GMT$", "+00:00", text)
     for form in (None, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%Y/%m/%d %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
         try:
-            when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007
+            when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
         except ValueError:
             continue
         try:

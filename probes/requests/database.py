@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from types import TracebackType
 from typing import Any
@@ -39,9 +40,7 @@ class Database:
             raise InputError("reading request logs needs duckdb: install it with `pip install duckdb`") from error
         self.Error: type[Exception] = duckdb.Error
         self._folder = tempfile.TemporaryDirectory(prefix="specadvise-")
-        import os
-
-        threads = min(THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        threads = min(THREADS, os.cpu_count() or 1)
         self._connection = duckdb.connect(config={
             "memory_limit": MEMORY, "temp_directory": self._folder.name, "threads": threads,
             # Files come from anywhere: nothing is loaded or fetched because of what stands in them.

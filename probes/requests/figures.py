@@ -87,8 +87,8 @@ def tpot_ms(table: Table) -> Quantity | None:
     """Milliseconds per output token after the first."""
     if table.has("tpot"):
         return mean_of(table, "tpot", ("tpot",), 1000.0, "mean over requests")
-    return mean_of(table, "CASE WHEN o > 1 AND lat > ttft THEN (lat - ttft) / (o - 1) END", ("lat", "ttft", "o"), 1000.0,
-                   "mean over requests of (latency - TTFT) over the output tokens after the first")
+    return mean_of(table, "CASE WHEN o > 1 AND lat > ttft THEN (lat - ttft) / (o - 1) END", ("lat", "ttft", "o"),
+                   1000.0, "mean over requests of (latency - TTFT) over the output tokens after the first")
 
 
 def decode_time_share(table: Table) -> Quantity | None:

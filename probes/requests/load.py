@@ -70,7 +70,8 @@ def _copies(table: Table, note: Note) -> int:
     if "a" in same:
         key = ", ".join(("id", *same))
         copies = int(table.database.one(
-            f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM r WHERE bad = 0 AND id <> 0 GROUP BY {key})")[0])
+            "SELECT coalesce(sum(n - 1), 0) FROM "
+            f"(SELECT count(*) AS n FROM r WHERE bad = 0 AND id <> 0 GROUP BY {key})")[0])
         if copies:
             table.database.execute(
                 f"UPDATE r SET bad = 100 WHERE bad = 0 AND id <> 0 AND rowid NOT IN (SELECT min(rowid) FROM r "
@@ -84,9 +85,10 @@ def _copies(table: Table, note: Note) -> int:
 def _order(table: Table, note: Note) -> None:
     if table.count() > _LOOKED_THROUGH:
         return
-    back = table.database.one("SELECT count(*) FROM (SELECT a < lag(a) OVER () AS back FROM r WHERE bad = 0) WHERE back")[0]
+    back = table.database.one(
+        "SELECT count(*) FROM (SELECT a < lag(a) OVER () AS back FROM r WHERE bad = 0) WHERE back")[0]
     if back:
-        note(f"{back:,} requests stand behind a later one in the log: times are taken as they are, the order is not used")
+        note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
 
 def _line_up(table: Table, files: int, note: Note) -> None:

@@ -75,7 +75,8 @@ def mapped(mapping: str) -> Places:
     places: dict[str, tuple[Place, ...]] = {}
     for part in mapping.split(","):
         field, equals, column = part.partition("=")
-        column, _, unit = column.rpartition(":") if column.rpartition(":")[2] in (*SECONDS, "time") else (column, "", "")
+        name, _, unit = column.rpartition(":")
+        column, unit = (name, unit) if unit in (*SECONDS, "time") else (column, "")
         if field.strip() not in FIELDS or not equals or not column.strip():
             raise InputError(f"--columns {part.strip()!r}: expected FIELD=COLUMN or FIELD=COLUMN:UNIT with a field of "
                              f"{', '.join(FIELDS)} and a unit of s, ms, us, ns")
@@ -115,8 +116,8 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
             return Bad(reason)
     latency, ttft = _durations(values)
     return Row(arrival=values.get("arrival"), end=values.get("end"), queued=values.get("queued"),
-               scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"), output=values.get("output"),
-               ttft=ttft, tpot=values.get("tpot"), latency=latency, running=values.get("running"),
+               scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"),
+               output=values.get("output"), ttft=ttft, tpot=values.get("tpot"), latency=latency, running=values.get("running"),
                cached=values.get("cached"), temperature=values.get("temperature"), model=values.get("model"),
                id=values.get("id"), failed=_failed(values.get("status"))
                or (plan.format.failed is not None and values.get("output") == 0))

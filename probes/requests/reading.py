@@ -161,7 +161,8 @@ class Reading:
         self._take(form.read(good()), source, number, bad)
 
     def _take(self, found: Iterator[Any], source: Source, number: int, torn: list[Bad] | None = None) -> None:
-        good, wrong, placed = 0, Counter[str](), {}
+        good, wrong = 0, Counter[str]()
+        placed: dict[str, list[int]] = {}
 
         def rows() -> Iterator[Row]:
             nonlocal good
@@ -184,7 +185,8 @@ class Reading:
         self.table.add(rows(), number)
         for one in torn or ():
             wrong[one.reason] += 1
-            placed.setdefault(one.reason, []).append(one.line)
+            if one.line is not None:
+                placed.setdefault(one.reason, []).append(one.line)
         for reason, count in wrong.items():
             self.refuse(reason, count, source, placed.get(reason, ()))
         self.lines[source.shown] = (good, sum(wrong.values()))

@@ -35,7 +35,7 @@ class Signals:
 
     def offer(self, view: View) -> None:
         """Look at one request, or pass it over where only some are looked at."""
-        if not view.prompt or self.share < 1 and self._draw.random() >= self.share:
+        if not view.prompt or (self.share < 1 and self._draw.random() >= self.share):
             return
         self.n += 1
         self.tasks[task_of(view)] += 1

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 from profiles.errors import InputError
 
@@ -77,7 +77,8 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
         with path.open("rb") as stream:
             start = stream.read(4)
     except OSError as error:
-        raise InputError(f"cannot read {shown}: {error.strerror or error}; check the path and its permissions") from error
+        raise InputError(f"cannot read {shown}: {error.strerror or error}; check the path and its "
+                         "permissions") from error
     if not start.strip():
         with path.open("rb") as stream:
             if not any(chunk.strip() for chunk in iter(lambda: stream.read(_CHUNK), b"")):
@@ -118,7 +119,8 @@ def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
     with _bytes(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         shutil.copyfileobj(text, kept, _CHUNK)
-    return replace(source, path=copy, compression="none", notes=(*source.notes, f"{source.shown} is {encoding.upper()}"))
+    return replace(source, path=copy, compression="none",
+                   notes=(*source.notes, f"{source.shown} is {encoding.upper()}"))
 
 
 class _Joined(io.RawIOBase):
@@ -160,7 +162,7 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
 
 def _bytes(source: Source) -> IO[bytes]:
     if source.compression == "gzip":
-        return gzip.open(source.path)
+        return cast(IO[bytes], gzip.open(source.path))
     if source.compression == "zstd":
         return io.BufferedReader(_Joined(_zstd_lines(source)), _CHUNK)
     return source.path.open("rb")

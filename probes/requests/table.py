@@ -13,8 +13,8 @@ from probes.requests.shapes import Bad, Row
 from probes.requests.sources import Source
 
 COLUMNS: Mapping[str, str] = {
-    "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER", "ttft": "DOUBLE", "tpot": "DOUBLE",
-    "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE", "model": "VARCHAR", "id": "UBIGINT",
+    "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER",
+    "ttft": "DOUBLE", "tpot": "DOUBLE", "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE", "model": "VARCHAR", "id": "UBIGINT",
     "src": "SMALLINT", "bad": "TINYINT",
 }
 """Arrival and end (microseconds); queued, scheduled and last token on the engine's own clock (microseconds); prompt and
@@ -230,7 +230,8 @@ def bad_lines(table: Table, plan: Plan, source: Source, limit: int) -> dict[str,
     reader = reader_sql(plan, source, tolerant=True)
     found = table.database.execute(
         f"SELECT bad, min(n, {limit}) FROM (SELECT n, {reason_sql(plan, tolerant=True)} AS bad FROM "
-        f"(SELECT row_number() OVER () AS n, {fields} FROM {reader})) WHERE bad BETWEEN 1 AND {len(REASONS)} GROUP BY bad"
+        f"(SELECT row_number() OVER () AS n, {fields} FROM {reader})) "
+        f"WHERE bad BETWEEN 1 AND {len(REASONS)} GROUP BY bad"
     ).fetchall()
     return {REASONS[code - 1]: [int(n) for n in numbers] for code, numbers in found}
 

@@ -129,8 +129,8 @@ def _prompt(source: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str, str]
     return None, None, False
 
 
-_OUTPUTS = ("output", "completion", "generated_text", "response", "answer", "canonical_solution", "output_text", "query",
-            "reference", "target", "generation")
+_OUTPUTS = ("output", "completion", "generated_text", "response", "answer", "canonical_solution", "output_text",
+            "query", "reference", "target", "generation")
 
 
 def _output(response: Any, record: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -188,9 +188,9 @@ def _stated_task(record: Mapping[str, Any]) -> Task | None:
 
 _CATEGORIES = {"coding": "code", "writing": "creative", "roleplay": "creative", "extraction": "json_sql",
                "math_reasoning": "math", "rag": "rag_long_context", "qa": "chat", "stem": "chat", "humanities": "chat"}
-_CODE = re.compile(r"```(?!json|sql|text|markdown)\w*\n|^\s*(?:def|class|import|from \w+ import|#include|public \w+|func|fn|"
-                   r"const|let|var|package|using)\b[^.\n]{0,80}[:;({]?\s*$|\b(?:python|javascript|typescript|golang|rust|"
-                   r"c\+\+|java) (?:code|function|program|script|class)\b", re.MULTILINE | re.IGNORECASE)
+_CODE = re.compile(r"```(?!json|sql|text|markdown)\w*\n|^\s*(?:def|class|import|from \w+ import|#include|public \w+|"
+                   r"func|fn|const|let|var|package|using)\b[^.\n]{0,80}[:;({]?\s*$|\b(?:python|javascript|typescript|golang|"
+                   r"rust|c\+\+|java) (?:code|function|program|script|class)\b", re.MULTILINE | re.IGNORECASE)
 _SQL = re.compile(r"\bSELECT\b.{1,400}\bFROM\b|\bINSERT INTO\b|\bCREATE TABLE\b|\bSQL\b", re.DOTALL)
 _JSON = re.compile(r"\b(?:valid|as|in|return|output|respond with|only) (?:a |an )?JSON\b|JSON (?:object|schema|format)",
                    re.IGNORECASE)
@@ -226,7 +226,7 @@ def task_of(view: View) -> Task:
 
 def _is_json(text: str) -> bool:
     text = text.strip().removeprefix("```json").removesuffix("```").strip()
-    return len(text) > 1 and ((text[0] == "{" and text[-1] == "}") or (text[0] == "[" and text[-1] == "]")) and '"' in text
+    return len(text) > 1 and '"' in text and text[0] + text[-1] in ("{}", "[]")
 
 
 def copied_share(view: View) -> float | None:

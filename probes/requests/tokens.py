@@ -27,7 +27,8 @@ def counter(folder: Path | None) -> CountTokens:
         raise InputError("--tokenizer needs the tokenizers library: pip install 'specadvise[logs]'") from error
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - the library raises Exception itself
+    except Exception as error:
+        # The library raises Exception itself.
         raise InputError(f"{path} is no tokenizer ({str(error)[:120]}): fetch it again") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -48,7 +48,8 @@ def _total(benchmark: Mapping[str, Any]) -> Total:
                  **{mark: stat(name, mark) for mark in ("p90", "p95", "p99")}}
         return {mark: value for mark, value in marks.items() if value is not None}
 
-    start, end = _any(benchmark, "start_time", "run_stats.start_time"), _any(benchmark, "end_time", "run_stats.end_time")
+    start = _any(benchmark, "start_time", "run_stats.start_time")
+    end = _any(benchmark, "end_time", "run_stats.end_time")
     ttft, tpot = stat("time_to_first_token_ms"), stat("time_per_output_token_ms") or stat("inter_token_latency_ms")
     running = stat("request_concurrency")
     return Total(

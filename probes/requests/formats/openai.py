@@ -51,8 +51,8 @@ def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
             further += view.turns - 1
             conversations += "conversations" in record or "conversation" in record
             status = number(at(record, "response.status_code"))
-            model = next((str(at(record, f"{p}model")) for p in _IN_REQUEST if isinstance(at(record, f"{p}model"), str)),
-                         None)
+            models = (at(record, f"{part}model") for part in _IN_REQUEST)
+            model = next((one for one in models if isinstance(one, str)), None)
             yield Row(arrival=_time(record, "arrival"), end=_time(record, "end"), prompt=view.prompt_tokens,
                       output=view.output_tokens, temperature=view.sampling.get("temperature"), model=model, view=view,
                       failed=bool((status is not None and status >= 400) or at(record, "error")))

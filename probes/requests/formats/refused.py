@@ -48,7 +48,7 @@ _KNOWN = {
     "sglang": ("sglang_log", "the log of an SGLang server, which names no request",
                lambda head: head.container == "text" and any(
                    "Decode batch, #running-req" in line or "Prefill batch, #new-seq" in line
-                   or "sglang" in line.lower() and "server_args" in line for line in head.lines)),
+                   or ("sglang" in line.lower() and "server_args" in line) for line in head.lines)),
 }
 
 FORMATS = tuple(map(_refuse, _KNOWN))

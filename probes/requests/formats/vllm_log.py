@@ -26,7 +26,8 @@ _INIT = re.compile(r"Initializing (?:a|an) (?:V1 )?LLM engine \(v?([^)\s]+)\) wi
 _API = re.compile(r"vLLM API server version ([0-9][\w.+]*)")
 _CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
 _SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
-_REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)(?:.*?prompt_token_ids: (\[[\d, ]*\]|None))?")
+_REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)"
+                      r"(?:.*?prompt_token_ids: (\[[\d, ]*\]|None))?")
 _TEMPERATURE = re.compile(r"\btemperature=([\d.]+)")
 _SIZES = {
     "kv_cache_tokens": re.compile(r"GPU KV cache size: ([\d,]+) tokens"),
@@ -88,9 +89,6 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
     elif (found := _POST.search(line)) is not None:
         log.posts += found[2].startswith("2")
         log.failed += not found[2].startswith("2")
-    elif any((found := pattern.search(line)) and log.sizes.setdefault(name, []).append(float(found[1].replace(",", "")))
-             is None for name, pattern in _SIZES.items()):
-        pass
     elif _OTHER_POST.search(line):
         log.other_posts += 1
     elif (found := _INIT.search(line)) is not None:
@@ -102,12 +100,16 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
             log.configs[config[1]] = None
     elif (found := _API.search(line)) is not None:
         log.versions[found[1]] = None
+    elif " GiB" in line or " GB" in line or "KV cache size" in line or "Maximum concurrency" in line:
+        for name, pattern in _SIZES.items():
+            if (found := pattern.search(line)) is not None:
+                log.sizes.setdefault(name, []).append(float(found[1].replace(",", "")))
     elif (found := _REQUEST.search(line)) is not None:
         log.requests += 1
         ids = found[3]
         heat = _TEMPERATURE.search(found[2])
-        yield Row(arrival=_seconds(line), prompt=float(ids.count(",") + 1) if ids and ids not in ("None", "[]") else None,
-                  temperature=float(heat[1]) if heat else None, id=found[1])
+        prompt = float(ids.count(",") + 1) if ids and ids not in ("None", "[]") else None
+        yield Row(arrival=_seconds(line), prompt=prompt, temperature=float(heat[1]) if heat else None, id=found[1])
 
 
 def _spec(log: _Log, accepted: int, drafted: int, k: int, shares: list[float]) -> None:
@@ -218,8 +220,8 @@ def _read_access(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
 FORMATS = (
     # Logs of whole scripts may hold a benchmark's console too: what the server says is surer.
     RecordFormat(name="vllm_log", title="vLLM server log", recognises=_any_of(_SURE), read=_read, text=True, rank=24),
-    RecordFormat(name="vllm_output", title="output of a vLLM server", recognises=_any_of(_LIKELY), read=_read, text=True,
-                 rank=34),
+    RecordFormat(name="vllm_output", title="output of a vLLM server", recognises=_any_of(_LIKELY), read=_read,
+                 text=True, rank=34),
     RecordFormat(name="access_log", title="access log", read=_read_access, text=True, rank=35,
                  recognises=lambda head: head.container == "text" and any(_ACCESS.search(one) for one in head.lines)),
 )
