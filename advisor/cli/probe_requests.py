@@ -27,7 +27,7 @@ _MOST = 100_000
 @click.option("--ttft", "ttft_ms", type=click.FloatRange(min=0), metavar="MS", help="With --tpot: time to first token.")
 @click.option("--lenient", is_flag=True, help="Go on with a file that has more bad lines than good ones.")
 @click.option("--sample-prompts", "count", type=click.IntRange(1, _MOST), metavar="N",
-              help="Also draw N prompts, stratified by task and length, for `trial --prompts`. Text is kept nowhere else.")
+              help="Also draw N prompts, stratified by task and length, for `trial --prompts`.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="PROMPTS.jsonl",
               help="Where --sample-prompts writes.")
 @click.option("--interval", "width", type=float, default=0.05, show_default=True,

@@ -11,14 +11,17 @@ from probes.requests.shapes import SECONDS, Unit, number
 
 EPOCH_FROM_S = 631_152_000.0
 """1990-01-01: numbers of seconds above it are dates, below it the time since a start."""
+BEYOND_S = 9.2e12
+"""Times that no 64-bit count of microseconds holds."""
 _SIZES = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
 
 
 def unit_by_size(values: Sequence[Any]) -> Unit:
-    """The unit that makes dates of large numbers; seconds for small ones."""
-    largest = max((abs(v) for one in values if (v := number(one)) is not None), default=0.0)
+    """The unit that makes dates of large numbers; seconds for small ones. One value that is off decides nothing."""
+    sizes = sorted(abs(v) for one in values if (v := number(one)) is not None)
+    middle = sizes[len(sizes) // 2] if sizes else 0.0
     for least, unit in _SIZES:
-        if largest >= least:
+        if middle >= least:
             return unit  # type: ignore[return-value]
     return "s"
 

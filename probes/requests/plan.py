@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from probes.requests.clock import moment, unit_by_size
+from probes.requests.clock import BEYOND_S, moment, unit_by_size
 from probes.requests.database import named
 from probes.requests.shapes import FIELDS, SECONDS, Bad, Head, Place, Places, Row, TableFormat, number, plain
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 from profiles.schema import MAX_TOKENS
 
-_TIMES = ("arrival", "end", "queued", "scheduled", "first", "last")
 _FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled", "aborted")
 
 NO_PROMPT, NO_OUTPUT, NO_TIME, NO_LATENCY = "no prompt tokens", "no output tokens", "no readable time", "no latency"
@@ -102,7 +101,7 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     """One record by the plan, the same answer as the table engine's."""
     if not isinstance(record, dict):
         return Bad("no JSON object")
-    values = {name: _value(record, places) for name, places in plan.fields.items()}
+    values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
     if all(value is None for value in values.values()):
         return Bad(NOTHING)
     values = {name: round(v) if FIELDS[name] == "count" and isinstance(v, float) else v for name, v in values.items()}
@@ -117,7 +116,8 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     latency, ttft = _durations(values)
     return Row(arrival=values.get("arrival"), end=values.get("end"), queued=values.get("queued"),
                scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"),
-               output=values.get("output"), ttft=ttft, tpot=values.get("tpot"), latency=latency, running=values.get("running"),
+               output=values.get("output"), ttft=ttft, tpot=values.get("tpot"), latency=latency,
+               running=values.get("running"),
                cached=values.get("cached"), temperature=values.get("temperature"), model=values.get("model"),
                id=values.get("id"), failed=_failed(values.get("status"))
                or (plan.format.failed is not None and values.get("output") == 0))
@@ -139,7 +139,7 @@ def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return latency, ttft
 
 
-def _value(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> Any:
+def _value(record: Mapping[str, Any], places: tuple[Resolved, ...], *, time: bool) -> Any:
     for place in places:
         found: Any = record
         for part in place.parts:
@@ -153,6 +153,8 @@ def _value(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> Any:
         else:
             value = number(found)
             value = value if value is None else value * SECONDS.get(place.unit, 1.0)
+            if value is not None and time and abs(value) > BEYOND_S:
+                value = None
         if value is not None:
             return value
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.requests.plan import Plan, row_of
+from probes.requests.plan import NOTHING, TOO_LONG, Plan, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total
 from probes.requests.signals import LOOKED_AT, Signals
 from probes.requests.sources import DAMAGE, Source, lines_of, open_text, unpacked, whole
@@ -21,6 +22,8 @@ from probes.requests.texts import View, view_of
 PLACES_NAMED = 5
 _DOCUMENT_BYTES = 512 << 20
 _CHUNK = 4 << 20
+_QUOTED_LINES = 20
+"""Lines that a quoted field may span."""
 NOT_JSON, NOT_UTF8 = "not JSON", "not UTF-8"
 
 CountTokens = Callable[[str], float]
@@ -105,16 +108,16 @@ class Reading:
         rejected = self.table.rejected() if plan.head.container == "csv" else []
         rows = bad_lines(self.table, plan, source, PLACES_NAMED)
         lines = _physical(source, {n for found in rows.values() for n in found}, plan.head, set(rejected))
-        nothing = reasons.pop("none of the format's columns", 0)
+        nothing = reasons.pop(NOTHING, 0)
         for reason, count in reasons.items():
             self.refuse(reason, count, source, [lines.get(n, n) for n in rows.get(reason, [])])
         if nothing:
             torn = malformed(self.table, source) if plan.head.container == "jsonl" else 0
-            found = [lines.get(n, n) for n in rows.get("none of the format's columns", [])]
+            found = [lines.get(n, n) for n in rows.get(NOTHING, [])]
             if torn:
                 self.refuse(NOT_JSON, min(torn, nothing), source, found)
             if nothing > torn:
-                self.refuse("none of the format's columns", nothing - torn, source, () if torn else found)
+                self.refuse(NOTHING, nothing - torn, source, () if torn else found)
             reasons["nothing"] = nothing
 
     def _look(self, source: Source) -> None:
@@ -228,30 +231,47 @@ def _share_looked_at(head: Head, source: Source) -> float:
 
 
 def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
+    """Rows of a table with quotes. A quoted field may hold line ends; a quote that nothing closes soon is a torn line,
+    and takes no other line with it."""
     names = [parts[0] for parts in head.keys.values()]
-    numbered = {"line": 0}
-
-    def texts() -> Iterator[str]:
-        for line, data in lines_of(source):
-            numbered["line"] = line
-            yield data.decode("utf-8", "replace").rstrip("\r\n").replace("\0", "") + "\n"
-
-    reader = csv.reader(texts(), delimiter=head.delimiter)
+    lines = ((n, data.decode("utf-8", "replace").rstrip("\r\n").replace("\0", "")) for n, data in lines_of(source))
+    waiting: list[tuple[int, str]] = []
     header = head.header
     while True:
-        try:
-            row = next(reader)
-        except StopIteration:
+        number, line = waiting.pop(0) if waiting else next(lines, (0, ""))
+        if not number:
             return
-        except csv.Error as error:
-            yield numbered["line"], Bad(f"not CSV ({error})")
+        if not line.strip():
             continue
-        if header or not row:
-            header = header and not row
+        record, taken = line, 0
+        while record.count('"') % 2 and taken < _QUOTED_LINES:
+            if taken == len(waiting):
+                more = next(lines, None)
+                if more is None:
+                    break
+                waiting.append(more)
+            record += "\n" + waiting[taken][1]
+            taken += 1
+        row = _fields(record, head.delimiter) if not record.count('"') % 2 else None
+        if taken and (row is None or len(row) != len(names)):
+            row, taken = _fields(line, head.delimiter) if not line.count('"') % 2 else None, 0
+        del waiting[:taken]
+        if header:
+            header = False
+        elif row is None:
+            yield number, Bad("not CSV")
         elif len(row) > len(names):
-            yield numbered["line"], Bad("more fields than the header")
+            yield number, Bad(TOO_LONG)
         else:
-            yield numbered["line"], dict(zip(names, row, strict=False))
+            yield number, dict(zip(names, row, strict=False))
+
+
+def _fields(record: str, delimiter: str) -> list[str] | None:
+    try:
+        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 else None
 
 
 def _json_lines(source: Source) -> Iterator[tuple[int, Any]]:

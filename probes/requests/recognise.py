@@ -17,6 +17,8 @@ _RECORDS = 200
 _LINES = 2000
 _DEPTH = 4
 _NAME_CHARS = 80
+_RARE = 5
+"""A text with an object in fewer than one of so many lines is a text."""
 _SAME_WIDTH = 0.6
 """Share of lines with as many fields as the header, for a file to be taken as a table."""
 
@@ -54,8 +56,10 @@ def _objects(lines: Sequence[str]) -> list[Any]:
 
 def _json(name: str, lines: Sequence[str], text: str, cut: bool) -> Head | None:
     records = [one for one in _objects(lines[:_RECORDS]) if isinstance(one, dict)]
-    # A pretty-printed document may have lines that are objects of their own: those of a log start at the margin.
-    if records and not text.lstrip().startswith("[") and len(records) * 2 >= len(lines[:_RECORDS]):
+    # A pretty-printed document opens with a brace alone; a log of objects may be torn anywhere.
+    begins = text.lstrip()
+    if records and begins[:1] != "[" and begins[1:].lstrip(" \t\r")[:1] not in ("\n", "") and (
+            begins[:1] == "{" or len(records) * _RARE >= len(lines[:_RECORDS])):
         return _of_records(name, "jsonl", records, lines)
     items = list(salvaged(text, _RECORDS))
     if text.lstrip().startswith("["):

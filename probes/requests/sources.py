@@ -20,6 +20,7 @@ from profiles.errors import InputError
 Compression = Literal["none", "gzip", "zstd"]
 HEAD_BYTES = 1 << 20
 _CHUNK = 1 << 20
+_ZSTD_LINE = 32 << 20
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What a compressed file that is cut or damaged raises while it is read."""
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
@@ -152,7 +153,7 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
             result = database.execute(
                 f"SELECT line FROM read_csv({quoted(str(source.path))}, compression='zstd', auto_detect=false, "
                 "header=false, delim=chr(1), quote='', escape='', strict_mode=false, ignore_errors=true, "
-                "max_line_size=67108864, columns={'line': 'VARCHAR'})")
+                f"max_line_size={_ZSTD_LINE}, buffer_size={2 * _ZSTD_LINE}, columns={'line': 'VARCHAR'})")
             while rows := result.fetchmany(4096):
                 yield b"".join((line or "").encode("utf-8", "replace") + b"\n" for line, in rows)
         except database.Error as error:

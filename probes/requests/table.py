@@ -14,7 +14,8 @@ from probes.requests.sources import Source
 
 COLUMNS: Mapping[str, str] = {
     "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER",
-    "ttft": "DOUBLE", "tpot": "DOUBLE", "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE", "model": "VARCHAR", "id": "UBIGINT",
+    "ttft": "DOUBLE", "tpot": "DOUBLE", "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE",
+    "model": "VARCHAR", "id": "UBIGINT",
     "src": "SMALLINT", "bad": "TINYINT",
 }
 """Arrival and end (microseconds); queued, scheduled and last token on the engine's own clock (microseconds); prompt and
@@ -192,7 +193,7 @@ def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
             columns["excess"] = "VARCHAR"
             extra = ", null_padding=true, ignore_errors=true, store_rejects=true, strict_mode=false"
         return (f"read_csv({path}{packed}, auto_detect=false, header={str(head.header).lower()}, "
-                f"delim={quoted(head.delimiter)}, {quotes}, max_line_size={8 << 20}{extra}, "
+                f"delim={quoted(head.delimiter)}, {quotes}{extra}, "
                 f"columns={{{_columns(columns)}}})")
     return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={_LINE_BYTES}, "
             f"columns={{{_columns(_tree(plan))}}})")
