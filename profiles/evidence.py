@@ -369,16 +369,20 @@ class LengthCell(Schema):
     share: Share
 
 
+Parameter = Annotated[float, Field(ge=-(10**9), le=10**9), number]
+"""A sampling parameter; some say off by -1."""
+
+
 class SamplingSeen(Schema):
     """One sampling parameter over the requests that state it."""
 
     requests: Count
     stated_share: Share
-    usual: Amount
+    usual: Parameter
     usual_share: Share
-    mean: Amount
-    low: Amount
-    high: Amount
+    mean: Parameter
+    low: Parameter
+    high: Parameter
 
 
 class TextSignals(Schema):

@@ -37,6 +37,8 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
     of a text is kept. Raises InputError for files that cannot be read, are of no known format, or have more bad lines
     than good ones (unless lenient).
     """
+    from pydantic import ValidationError
+
     from probes.requests.assembly import evidence_of
     from probes.requests.database import connect
     from probes.requests.plan import mapped_format, plan_of
@@ -72,7 +74,13 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
             elif plan is not None:
                 reading.by_table(plan, source, number)
         _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient)
-        return evidence_of(reading, sources, forms, plans, options)
+        try:
+            return evidence_of(reading, sources, forms, plans, options)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the log"
+            raise InputError(f"{', '.join(names)}: {place} would be {first.get('input')!r}, which no traffic has "
+                             f"({first['msg']}): check the units of the columns, or map them with --columns") from error
 
 
 def _refuse_unreadable(lines: dict[str, tuple[int, int]], reasons: dict[str, int], places: dict[str, list[str]],

@@ -17,6 +17,8 @@ from profiles.evidence import Arrivals
 HOUR_S = 3600.0
 _COARSE = 4096
 _FAR_S = 86_400.0
+_NO_TIME_S = 4.9e9
+"""The year 2125, and a longer run than any."""
 _FAR_WIDTHS = 20.0
 _BINS_KEPT = 48
 _SAMPLED = 20_000
@@ -105,7 +107,7 @@ def _line_up(table: Table, files: int, note: Note) -> None:
         note(f"{names} of the files count time from their own start and the others state dates: the times of those "
              f"{names} are not used")
         for src, *_ in relative:
-            table.database.execute(f"UPDATE r SET a = NULL{', e = NULL' if table.has('e') else ''} WHERE src = {src}")
+            _forget_times(table, f"src = {src}")
         return
     note("the files count time from their own starts: they are laid one after the other")
     place = 0
@@ -119,6 +121,12 @@ def _line_up(table: Table, files: int, note: Note) -> None:
 
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
+    low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+    if n and max(-low, high) > _NO_TIME_S * 1e6:
+        far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"
+        note(f"{table.database.one(f'SELECT count(*) FROM r WHERE {far}')[0]:,} requests have times beyond any "
+             "calendar: their times are not used, their lengths are")
+        _forget_times(table, far)
     for _ in range(3):
         low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
         if n < 10 or (high - low) / 1e6 <= _FAR_S:
@@ -141,7 +149,11 @@ def _far_off(table: Table, note: Note) -> None:
             return
         note(f"{count:,} requests have times far from all others (a clock that is off, or 0 for unknown): their times "
              "are not used, their lengths are")
-        table.database.execute(f"UPDATE r SET a = NULL{', e = NULL' if table.has('e') else ''} WHERE {far}")
+        _forget_times(table, far)
+
+
+def _forget_times(table: Table, where: str) -> None:
+    table.database.execute(f"UPDATE r SET a = NULL{', e = NULL' if table.has('e') else ''} WHERE {where}")
 
 
 def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:

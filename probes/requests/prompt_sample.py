@@ -99,16 +99,17 @@ def _views(names: Sequence[str], folder: Path) -> Iterator[View]:
 
 
 def _parts(seen: Mapping[Stratum, int], count: int) -> dict[Stratum, int]:
-    """Largest remainders after one each, where there is room for one each."""
+    """In proportion, one each at least where there is room, the rest by the largest remainders."""
     total = sum(seen.values())
     count = min(count, total)
     order = sorted(seen, key=lambda one: (-seen[one], one[0].value, one[1]))
-    parts = {one: 1 if i < count else 0 for i, one in enumerate(order)}
-    while (left := count - sum(parts.values())) > 0:
-        room = [one for one in order if parts[one] < seen[one]]
-        room.sort(key=lambda one: parts[one] - count * seen[one] / total)
-        for one in room[:left]:
-            parts[one] += 1
+    quota = {one: count * seen[one] / total for one in order}
+    parts = {one: max(int(quota[one]), 1 if i < count else 0) for i, one in enumerate(order)}
+    while sum(parts.values()) > count:
+        parts[max(order, key=lambda one: (parts[one], parts[one] - quota[one]))] -= 1
+    left = count - sum(parts.values())
+    for one in sorted(order, key=lambda one: parts[one] - quota[one])[:left]:
+        parts[one] += 1
     return {one: n for one, n in parts.items() if n}
 
 

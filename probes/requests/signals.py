@@ -16,6 +16,8 @@ from profiles.workload import Task
 LOOKED_AT = 5000
 """Requests whose text is looked at, drawn evenly from the file: shares are then known to about 1.5 %."""
 _Z80 = 1.2816
+_LARGEST = 1e9
+"""Of a sampling parameter: what is larger is no parameter but a slip."""
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Signals:
         if copied is not None:
             self.copies.append(copied)
         for name, value in view.sampling.items():
+            if abs(value) > _LARGEST:
+                continue
             self.sampling.setdefault(name, Counter())[value] += 1
 
     def evidence(self) -> TextSignals | None:

@@ -153,7 +153,8 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
             result = database.execute(
                 f"SELECT line FROM read_csv({quoted(str(source.path))}, compression='zstd', auto_detect=false, "
                 "header=false, delim=chr(1), quote='', escape='', strict_mode=false, ignore_errors=true, "
-                f"max_line_size={_ZSTD_LINE}, buffer_size={2 * _ZSTD_LINE}, columns={'line': 'VARCHAR'})")
+                f"max_line_size={_ZSTD_LINE}, buffer_size={2 * _ZSTD_LINE}, "
+                "columns={'line': 'VARCHAR'})")
             while rows := result.fetchmany(4096):
                 yield b"".join((line or "").encode("utf-8", "replace") + b"\n" for line, in rows)
         except database.Error as error:

@@ -184,7 +184,8 @@ def test_nothing_of_a_text_is_in_the_evidence(tmp_path: Path) -> None:
 @given(data=st.data())
 def test_no_bytes_whatever_raise_anything_but_an_input_error(tmp_path: Path, data: st.DataObject) -> None:
     base = data.draw(st.sampled_from([
-        (LINE + "\n") * 4, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,7,3\n2023-11-16 18:00:02,7,3\n",
+        (LINE + "\n") * 4,
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,7,3\n2023-11-16 18:00:02,7,3\n",
         json.dumps([chat("q", "a")] * 2), json.dumps(chat("q", "a")) + "\n", 'a,b\n"x",1\n',
         '{"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]}\n',
         'INFO 07-01 13:54:15 x Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, '
