@@ -14,13 +14,12 @@ from typing import Any
 from probes.requests.plan import NOTHING, TOO_LONG, Plan, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total
 from probes.requests.signals import LOOKED_AT, Signals
-from probes.requests.sources import DAMAGE, Source, lines_of, open_text, unpacked, whole
+from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
 from probes.requests.table import Table, bad_lines, malformed
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
 
 PLACES_NAMED = 5
-_DOCUMENT_BYTES = 512 << 20
 _CHUNK = 4 << 20
 _QUOTED_LINES = 20
 """Lines that a quoted field may span."""
@@ -60,6 +59,10 @@ class Reading:
         """A file of rows. What the strict reading refuses is read again tolerantly, or in Python where quotes may
         hide a line's end."""
         container = plan.head.container
+        if source.compression == "gzip" and not self.table.database.notices_cut_gzip and not is_whole(source):
+            source = unpacked(source, self.folder)
+            for note in source.notes:
+                self.note(note)
         try:
             if container == "csv":
                 try:
@@ -293,7 +296,7 @@ def _items(source: Source) -> Iterator[tuple[int, Any]]:
         buffer = stream.read(_CHUNK).lstrip()
         if not buffer.startswith("["):
             try:
-                yield 1, json.loads(whole(source, _DOCUMENT_BYTES))
+                yield 1, json.loads(whole(source, DOCUMENT_BYTES))
             except (ValueError, RecursionError):
                 yield 1, Bad(NOT_JSON)
             return

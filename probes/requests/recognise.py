@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from probes.requests.database import connect, quoted
 from probes.requests.formats import formats
 from probes.requests.shapes import Format, Head, number, plain
-from probes.requests.sources import HEAD_BYTES, Source, head_of, is_parquet
+from probes.requests.sources import DOCUMENT_BYTES, HEAD_BYTES, Source, head_of, is_parquet, lines_of, whole
 from profiles.errors import InputError
 
 _RECORDS = 200
+_LONG = 5
+"""Lines that are read of a file whose first one is very long."""
+_KEYS = 1000
+"""Keys of one object that are looked at: some documents are keyed by request."""
 _LINES = 2000
 _DEPTH = 4
 _NAME_CHARS = 80
@@ -35,7 +40,7 @@ def head(source: Source) -> Head:
         lines = [text]
     start = text.lstrip()[:1]
     if start in ("{", "[") or _objects(lines[:20]):
-        found = _json(source.shown, lines, text, cut)
+        found = _json(source, lines, text, cut)
         if found is not None:
             return found
     table = _csv(source.shown, lines)
@@ -54,7 +59,8 @@ def _objects(lines: Sequence[str]) -> list[Any]:
     return found
 
 
-def _json(name: str, lines: Sequence[str], text: str, cut: bool) -> Head | None:
+def _json(source: Source, lines: Sequence[str], text: str, cut: bool) -> Head | None:
+    name = source.shown
     records = [one for one in _objects(lines[:_RECORDS]) if isinstance(one, dict)]
     # A pretty-printed document opens with a brace alone; a log of objects may be torn anywhere.
     begins = text.lstrip()
@@ -68,9 +74,21 @@ def _json(name: str, lines: Sequence[str], text: str, cut: bool) -> Head | None:
     if items and not cut:
         return _of_records(name, "json", [one for one in items if isinstance(one, dict)], lines)
     if cut and text.lstrip().startswith("{"):
-        # Too large to be parsed here: the reader takes it whole and asks again.
-        return Head(name, "json", lines=tuple(lines))
+        return _large(source, lines)
     return _of_records(name, "jsonl", records, lines) if records else None
+
+
+def _large(source: Source, lines: Sequence[str]) -> Head | None:
+    """An object longer than the beginning that is looked at: the first line of several, or a whole document."""
+    first = [one for one in _objects([line.decode("utf-8", "replace") for _, line in islice(lines_of(source), _LONG)])
+             if isinstance(one, dict)]
+    if first:
+        return _of_records(source.shown, "jsonl" if len(first) > 1 else "json", first, lines)
+    try:
+        document = json.loads(whole(source, DOCUMENT_BYTES))
+    except (ValueError, RecursionError):
+        return None
+    return _of_records(source.shown, "json", [document], lines) if isinstance(document, dict) else None
 
 
 def salvaged(text: str, limit: int | None = None) -> Iterator[Any]:
@@ -98,7 +116,7 @@ def _of_records(name: str, container: Any, records: Sequence[dict[str, Any]], li
     values: dict[str, list[Any]] = {}
 
     def walk(record: Mapping[str, Any], parts: tuple[str, ...]) -> None:
-        for key, value in record.items():
+        for key, value in islice(record.items(), _KEYS):
             here = (*parts, key)
             known = plain(".".join(here))
             keys.setdefault(known, here)

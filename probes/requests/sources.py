@@ -18,7 +18,9 @@ from typing import IO, Any, Literal, cast
 from profiles.errors import InputError
 
 Compression = Literal["none", "gzip", "zstd"]
-HEAD_BYTES = 1 << 20
+HEAD_BYTES = 1 << 18
+DOCUMENT_BYTES = 512 << 20
+"""The largest JSON document that is not a list: it is parsed as a whole."""
 _CHUNK = 1 << 20
 _ZSTD_LINE = 32 << 20
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -94,6 +96,17 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
         if first.startswith(mark):
             return _transcoded(source, encoding, folder)
     return source
+
+
+def is_whole(source: Source) -> bool:
+    """Whether a gzip file unpacks to its end. Reads it through."""
+    try:
+        with gzip.open(source.path) as stream:
+            while stream.read(_CHUNK):
+                pass
+    except (*DAMAGE, OSError):
+        return False
+    return True
 
 
 def unpacked(source: Source, folder: Path) -> Source:

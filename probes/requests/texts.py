@@ -188,9 +188,11 @@ def _stated_task(record: Mapping[str, Any]) -> Task | None:
 
 _CATEGORIES = {"coding": "code", "writing": "creative", "roleplay": "creative", "extraction": "json_sql",
                "math_reasoning": "math", "rag": "rag_long_context", "qa": "chat", "stem": "chat", "humanities": "chat"}
-_CODE = re.compile(r"^#include [<\"]|```(?!json|sql|text|markdown)\w*\n|^\s*(?:def|class|import|from \w+ import|"
-                   r"public \w+|func|fn|const|let|var|package|using)\b[^.\n]{0,80}[:;({]?\s*$|\b(?:python|javascript|typescript|"
-                   r"golang|rust|c\+\+|java) (?:code|function|program|script|class)\b", re.MULTILINE | re.IGNORECASE)
+_CODE = re.compile(
+    r"^#include [<\"]|```(?!json|sql|text|markdown)\w*\n|"
+    r"^\s*(?:def|class|import|from \w+ import|public \w+|func|fn|const|let|var|package|using)\b[^.\n]{0,80}[:;({]?\s*$|"
+    r"\b(?:python|javascript|typescript|golang|rust|c\+\+|java) (?:code|function|program|script|class)\b",
+    re.MULTILINE | re.IGNORECASE)
 _SQL = re.compile(r"\bSELECT\b.{1,400}\bFROM\b|\bINSERT INTO\b|\bCREATE TABLE\b|\bSQL\b", re.DOTALL)
 _JSON = re.compile(r"\b(?:valid|as|in|return|output|respond with|only) (?:a |an )?JSON\b|JSON (?:object|schema|format)",
                    re.IGNORECASE)

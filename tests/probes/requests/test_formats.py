@@ -108,6 +108,14 @@ def test_bench_serve_with_details_gives_percentiles(tmp_path: Path) -> None:
     assert found.concurrency["basis"] == "starts and ends in the log"
 
 
+def test_documents_and_lines_longer_than_the_beginning_are_recognised(tmp_path: Path) -> None:
+    details = {"input_lens": [100] * 3, "output_lens": [11] * 3, "generated_texts": ["x" * 400_000] * 3}
+    assert probe(document(tmp_path / "r.json", {**details, **BENCH})).prompt_tokens.p99 == 100
+    assert probe(jsonl(tmp_path / "r.jsonl", [{**details, **BENCH}])).prompt_tokens.p99 == 100
+    found = probe(jsonl(tmp_path / "l.jsonl", [chat("x" * 400_000, "y", tokens=(7, 3))] * 3))
+    assert (found.requests, found.files[0].format) == (3, "openai")
+
+
 def test_bench_serve_console_tables_are_read(tmp_path: Path) -> None:
     found = probe(write(tmp_path / "out.txt", "Namespace(a=1, b=2)\n"
                         "============ Serving Benchmark Result ============\n"
@@ -115,13 +123,15 @@ def test_bench_serve_console_tables_are_read(tmp_path: Path) -> None:
                         "Benchmark duration (s):                  2.0\n"
                         "Total input tokens:                      80\n"
                         "Total generated tokens:                  160\n"
-                        "Mean TTFT (ms):                          100.0\nMean TPOT (ms):                          5.0\n"))
+                        "Mean TTFT (ms):                          100.0\n"
+                        "Mean TPOT (ms):                          5.0\n"))
     assert (found.requests, found.output_tokens.mean, found.duration_s) == (8, 20, 2.0)
 
 
 def test_aiperf_summary_and_records(tmp_path: Path) -> None:
     summary = probe(document(tmp_path / "a.json", {
-        "request_throughput": {"unit": "requests/sec", "avg": 2.0}, "request_count": {"avg": 20.0},
+        "request_throughput": {"unit": "requests/sec", "avg": 2.0},
+        "request_count": {"avg": 20.0},
         "request_latency": {"unit": "ms", "avg": 1500.0, "count": 20},
         "time_to_first_token": {"unit": "ms", "avg": 50.0},
         "output_sequence_length": {"unit": "tokens", "avg": 90.0, "p50": 80.0, "p90": 120.0},
