@@ -300,6 +300,8 @@ class Sources(Schema):
     """Seconds between the two scrapes."""
     gpu: bool = False
     """Probe this machine's GPUs through NVML."""
+    requests: tuple[str, ...] = ()
+    """Request logs and traces (files or patterns): they fill in load, lengths, task mix and sampling not stated."""
     files: tuple[str, ...] = ()
     """Saved evidence files."""
     recordings: tuple[str, ...] = ()

@@ -301,7 +301,7 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
             "trial": trial.model_copy(update={"prompts": file(trial.prompts)}) if trial.prompts else trial,
             "sources": sources.model_copy(update={
                 "files": tuple(map(file, sources.files)), "recordings": tuple(map(file, sources.recordings)),
-                "server": server}),
+                "requests": tuple(map(file, sources.requests)), "server": server}),
         }
     )
 

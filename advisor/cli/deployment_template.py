@@ -49,6 +49,7 @@ _EXAMPLES: dict[tuple[str, ...], Any] = {
     ("trial", "prompts"): "prompts.jsonl",
     ("trial", "loads"): [1, 8],
     ("sources", "server"): "http://localhost:8000",
+    ("sources", "requests"): ["requests-*.jsonl.gz"],
     ("sources", "files"): ["evidence.json"],
     ("sources", "recordings"): ["requests.jsonl"],
 }

@@ -57,6 +57,7 @@ def gather(
     start.
     """
     from advisor.candidates import propose
+    from advisor.cli.recorded import probe_logs, with_recorded
     from advisor.compatibility import engine_warnings, foreign_evidence, incompatible, refused_engine, with_runnable_k
     from profiles.catalog.releases import release
 
@@ -68,7 +69,8 @@ def gather(
     refusal = refused_engine(deployment, target, hardware.count, facts, on_cpu=hardware.cpu)
     if refusal is not None:
         raise InputError(refusal)
-    evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
+    evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn), *probe_logs(deployment)]
+    deployment, recorded = with_recorded(deployment, evidence)
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
     candidates = tuple(c for c in deployment.candidates if c.method != "none")
     proposals: tuple[Proposal, ...] = ()
@@ -82,7 +84,7 @@ def gather(
         warn(note)
     taken = ", ".join(c.label for c in candidates)
     proposed = (f"candidates proposed from the catalog: {taken}",) if proposals and taken else ()
-    notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
+    notes = (*version_note, *hardware.notes, *proposed, *draft_notes, *recorded)
     situation = Situation(
         deployment=without_credentials(deployment),
         target=target,

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.probe_replay import replay
+from advisor.cli.probe_requests import requests
+from advisor.cli.probe_scoring import scoring
 from advisor.cli.server_source import (
     Access,
     evidence_document,
@@ -17,8 +20,6 @@ from advisor.cli.server_source import (
     server_evidence_document,
     server_options,
 )
-from advisor.cli.probe_replay import replay
-from advisor.cli.probe_scoring import scoring
 from profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def probe() -> None:
-    """Measure one thing: this machine's GPUs, a running server, recorded outputs."""
+    """Measure one thing: this machine's GPUs, a running server, recorded requests and outputs."""
 
 
+probe.add_command(requests)
 probe.add_command(replay)
 probe.add_command(scoring)
 

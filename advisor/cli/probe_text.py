@@ -17,7 +17,8 @@ UNKNOWN = "N/A"
 PIPE_WIDTH = 120
 
 
-def _show(title: str, rows: Rows, notes: Sequence[str]) -> None:
+def show_table(title: str, rows: Rows, notes: Sequence[str]) -> None:
+    """A title, named rows and notes on stdout."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -48,7 +49,8 @@ def gib(value: int | float | None) -> str:
     return UNKNOWN if value is None else f"{value / 2**30:.2f} GiB"
 
 
-def _with_range(quantity: Quantity | None, scale: float = 1.0, unit: str = "") -> str:
+def with_range(quantity: Quantity | None, scale: float = 1.0, unit: str = "") -> str:
+    """A quantity times `scale`, and its interval where it has one."""
     if quantity is None:
         return UNKNOWN
     text = f"{number(quantity.value * scale)}{unit}"
@@ -57,7 +59,8 @@ def _with_range(quantity: Quantity | None, scale: float = 1.0, unit: str = "") -
     return text
 
 
-def _lengths(found: Lengths | None) -> str:
+def lengths(found: Lengths | None) -> str:
+    """Mean and percentiles of token counts."""
     if found is None:
         return UNKNOWN
     marks = (("p50", found.p50), ("p90", found.p90), ("p95", found.p95), ("p99", found.p99))
@@ -71,23 +74,23 @@ def show_server(evidence: ServerEvidence) -> None:
         ("models", ", ".join(evidence.models) or UNKNOWN),
         ("engines", str(evidence.engines)),
         ("window", f"{evidence.window_s:.3g} s" if evidence.window_s > 0 else "unknown"),
-        ("running", _with_range(evidence.running)),
-        ("waiting", _with_range(evidence.waiting)),
-        ("KV cache used", _with_range(evidence.kv_cache_usage, 100, " %")),
-        ("requests", _with_range(evidence.request_rate_rps, unit="/s") + (
+        ("running", with_range(evidence.running)),
+        ("waiting", with_range(evidence.waiting)),
+        ("KV cache used", with_range(evidence.kv_cache_usage, 100, " %")),
+        ("requests", with_range(evidence.request_rate_rps, unit="/s") + (
             f", {evidence.requests_in_window:.0f} finished" if evidence.requests_in_window is not None else "")),
-        ("generated", _with_range(evidence.generation_tokens_per_s, unit=" tokens/s")),
-        ("prompts", _with_range(evidence.prompt_tokens_per_s, unit=" tokens/s")),
-        ("prompt tokens", _lengths(evidence.prompt_tokens)),
-        ("output tokens", _lengths(evidence.output_tokens)),
-        ("time to first token", _with_range(evidence.ttft_ms, unit=" ms")),
-        ("time per output token", _with_range(evidence.tpot_ms, unit=" ms")),
+        ("generated", with_range(evidence.generation_tokens_per_s, unit=" tokens/s")),
+        ("prompts", with_range(evidence.prompt_tokens_per_s, unit=" tokens/s")),
+        ("prompt tokens", lengths(evidence.prompt_tokens)),
+        ("output tokens", lengths(evidence.output_tokens)),
+        ("time to first token", with_range(evidence.ttft_ms, unit=" ms")),
+        ("time per output token", with_range(evidence.tpot_ms, unit=" ms")),
         ("preemptions", UNKNOWN if evidence.preemptions is None else number(evidence.preemptions)),
         ("prefix cache hits", UNKNOWN if evidence.prefix_cache_hit_rate is None
          else f"{evidence.prefix_cache_hit_rate:.1%}"),
         *_speculation(evidence.speculation),
     ]
-    _show(f"{evidence.engine}{version} at {evidence.url}", rows, evidence.notes)
+    show_table(f"{evidence.engine}{version} at {evidence.url}", rows, evidence.notes)
 
 
 def _speculation(found: SpeculationCounters | None) -> Rows:
@@ -109,10 +112,10 @@ def show_gpus(evidence: GpuEvidence, headrooms: Sequence[Headroom]) -> None:
     versions = (("driver", evidence.driver), ("CUDA", evidence.cuda), ("NVML", evidence.nvml))
     said = ", ".join(f"{name} {value}" for name, value in versions if value)
     for device in evidence.devices:
-        _show(f"GPU {device.index}: {device.name}" + (f"  ({said})" if said else ""), _device_rows(device),
+        show_table(f"GPU {device.index}: {device.name}" + (f"  ({said})" if said else ""), _device_rows(device),
               device.notes)
     for headroom in headrooms:
-        _show(f"Headroom on {headroom.place}: {headroom.target} {headroom.candidate}", _headroom_rows(headroom),
+        show_table(f"Headroom on {headroom.place}: {headroom.target} {headroom.candidate}", _headroom_rows(headroom),
               headroom.notes)
 
 
@@ -124,7 +127,7 @@ def _device_rows(device: GpuDevice) -> Rows:
          + (", shared with the host" if device.unified_memory else "")),
         ("other processes", UNKNOWN if others is None or held is None else
          f"{len(others)}, {gib(sum(held))}" if others else "none"),
-        ("utilisation", _with_range(device.utilization, 100, " %")),
+        ("utilisation", with_range(device.utilization, 100, " %")),
         ("power", ", ".join(f"{word} {UNKNOWN if watts is None else f'{watts:.0f} W'}" for word, watts in (
             ("draw", device.power_draw_w), ("cap", device.power_cap_w), ("default", device.power_default_w)))),
         ("compute capability", device.compute_capability or UNKNOWN),

@@ -90,7 +90,7 @@ def load_tokenizer(model: str, base: Path, offline: bool = False) -> TargetToken
         from tokenizers import Tokenizer
     except ImportError as error:
         raise InputError("texts are cut into tokens by the `tokenizers` library, which is not installed: install "
-                         "specadvise[replay], or give records that hold token ids and no --target") from error
+                         "specadvise[logs], or give records that hold token ids and no --target") from error
     files = _files(model, base, offline)
     if "tokenizer.json" not in files:
         raise ModelNotFound(f"{model} has no tokenizer.json here: expected the target's folder or its id on the hub "

@@ -1,0 +1,127 @@
+"""`probe requests` against the plain scan of the library under it, in one run; and its memory on a large file.
+
+    python -m benchmarks.requests_speed                # ratios on 4 million rows of JSONL and of Azure's CSV
+    python -m benchmarks.requests_speed --memory 10    # peak memory on a generated file of 10 GB (needs the space)
+
+The plain scan sums, counts and bounds the same three columns with the same threads. Both are run in turn, and the best
+of each is compared, so that other work on the machine weighs on both alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from probes.requests import probe_requests
+from probes.requests.database import MEMORY, THREADS, quoted
+
+_BLOCK = 100_000
+
+
+def _rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return (np.cumsum(draw.exponential(0.05, count)), draw.integers(3, 8000, count), draw.integers(1, 900, count))
+
+
+def write_jsonl(path: Path, rows: int, size: int | None = None) -> None:
+    """A trace like Mooncake's: `rows` rows, or as many blocks as fill `size` bytes."""
+    times, prompts, outputs = _rows(min(rows, _BLOCK))
+    with path.open("w") as stream:
+        written = 0
+        while written < rows if size is None else stream.tell() < size:
+            shift = written * 0.05
+            stream.writelines(
+                f'{{"timestamp": {int((t + shift) * 1000)}, "input_length": {p}, "output_length": {o}, '
+                f'"hash_ids": [{i}, {i + 1}, {i + 2}]}}\n'
+                for i, (t, p, o) in enumerate(zip(times, prompts, outputs, strict=True), written))
+            written += len(times)
+
+
+def write_azure(path: Path, rows: int) -> None:
+    """A trace like Azure's."""
+    times, prompts, outputs = _rows(min(rows, _BLOCK))
+    start = np.datetime64("2023-11-16T18:00:00", "ns")
+    with path.open("w") as stream:
+        stream.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+        for written in range(0, rows, len(times)):
+            stamps = (start + ((times + written * 0.05) * 1e9).astype("timedelta64[ns]")).astype(str)
+            stream.writelines(f"{s[:10]} {s[11:27]},{p},{o}\n"
+                              for s, p, o in zip(stamps, prompts, outputs, strict=True))
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    wall, busy = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - busy
+
+
+def compare(name: str, path: Path, scan: str, repeats: int) -> float:
+    """Prints and returns the plain scan's time over the probe's, the best of `repeats` each."""
+    plain = duckdb.connect(config={"threads": min(THREADS, os.cpu_count() or 1), "memory_limit": MEMORY})
+    best = [[float("inf")] * 2 for _ in range(2)]
+    for _ in range(repeats):
+        for i, work in enumerate((lambda: plain.execute(scan).fetchall(), lambda: probe_requests([str(path)]))):
+            best[i] = [min(a, b) for a, b in zip(best[i], _timed(work), strict=True)]
+    (scan_s, scan_cpu), (probe_s, probe_cpu) = best
+    print(f"{name}: {path.stat().st_size / 1e6:.0f} MB, plain scan {scan_s:.2f} s ({scan_cpu:.2f} s of processor), "
+          f"probe {probe_s:.2f} s ({probe_cpu:.2f} s): {scan_s / probe_s:.2f} of its speed, "
+          f"{scan_cpu / probe_cpu:.2f} by processor time", flush=True)
+    return scan_s / probe_s
+
+
+def speed(folder: Path, rows: int, repeats: int) -> None:
+    jsonl, azure = folder / "trace.jsonl", folder / "azure.csv"
+    write_jsonl(jsonl, rows)
+    write_azure(azure, rows)
+    what = "SELECT count(*), sum({1}), sum({2}), min({0}), max({0}) FROM "
+    lengths = "'{1}': 'BIGINT', '{2}': 'BIGINT'"
+    for name, path, reader, names in (
+        ("JSONL", jsonl, "read_ndjson({3}, columns={{'{0}': 'DOUBLE', " + lengths + "}})",
+         ("timestamp", "input_length", "output_length")),
+        ("Azure CSV", azure, "read_csv({3}, header=true, columns={{'{0}': 'TIMESTAMP', " + lengths + "}})",
+         ("TIMESTAMP", "ContextTokens", "GeneratedTokens")),
+    ):
+        compare(name, path, (what + reader).format(*names, quoted(str(path))), repeats)
+
+
+def memory(folder: Path, gigabytes: float) -> None:
+    """Peak memory of a fresh process that reads one large file."""
+    size = int(gigabytes * 1e9)
+    if shutil.disk_usage(folder).free < 2 * size:
+        sys.exit(f"{folder} has no room for {gigabytes:g} GB and what the table engine spills: name another --folder")
+    path = folder / "large.jsonl"
+    write_jsonl(path, 0, size)
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import sys; from probes.requests import probe_requests; "
+                    "print(probe_requests([sys.argv[1]]).requests, 'requests')", str(path)], check=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"{path.stat().st_size / 1e9:.1f} GB in {time.perf_counter() - started:.0f} s, peak memory {peak:.0f} MiB")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rows", type=int, default=4_000_000)
+    options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--memory", type=float, metavar="GB", help="Measure memory on a file of this size instead.")
+    options.add_argument("--folder", type=Path, help="Where the files are generated; removed afterwards.")
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+        if chosen.memory:
+            memory(Path(folder), chosen.memory)
+        else:
+            speed(Path(folder), chosen.rows, chosen.repeats)
+
+
+if __name__ == "__main__":
+    main()

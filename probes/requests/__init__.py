@@ -1,0 +1,93 @@
+"""Request logs and traces as `RequestsEvidence`: what users send, how often, and how many requests run at once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiles.errors import InputError
+from profiles.evidence import RequestsEvidence
+
+__all__ = ["Options", "probe_requests"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How logs are read."""
+
+    columns: str | None = None
+    """A mapping for tables of no known format: `arrival=T:ms,prompt=IN,output=OUT`."""
+    format: str | None = None
+    """Read every file as this format instead of recognising it."""
+    tokenizer: Path | None = None
+    """Folder of the target's tokenizer, for logs with text and no token counts."""
+    tpot_ms: float | None = None
+    """Time per output token, for running requests of a log without ends (Little's law)."""
+    ttft_ms: float | None = None
+    lenient: bool = False
+    """Go on with a file that has more bad lines than good ones."""
+
+
+def probe_requests(names: Sequence[str], options: Options = Options()) -> RequestsEvidence:
+    """Read logs and traces (paths, globs, `-`) and say what they say of the workload.
+
+    Formats are recognised by content; plain, gzip, zstd and Parquet. Memory stays bounded whatever the size; nothing
+    of a text is kept. Raises InputError for files that cannot be read, are of no known format, or have more bad lines
+    than good ones (unless lenient).
+    """
+    from pydantic import ValidationError
+
+    from probes.requests.assembly import evidence_of
+    from probes.requests.database import connect
+    from probes.requests.plan import mapped_format, plan_of
+    from probes.requests.reading import Reading
+    from probes.requests.recognise import format_of, head, named_format
+    from probes.requests.shapes import Format, RecordFormat
+    from probes.requests.sources import expand
+    from probes.requests.table import COLUMNS, Table, columns_of
+    from probes.requests.tokens import counter
+
+    if not names:
+        raise InputError("no log is named: give files, patterns, or - for stdin")
+    count_tokens = counter(options.tokenizer)
+    with tempfile.TemporaryDirectory(prefix="specadvise-") as folder, connect() as database:
+        sources = expand(names, Path(folder))
+        heads = [head(source) for source in sources]
+        forms: list[Format]
+        if options.columns is not None:
+            forms = [mapped_format(options.columns, one) for one in heads]
+        elif options.format is not None:
+            forms = [named_format(options.format)] * len(heads)
+        else:
+            forms = [format_of(one) for one in heads]
+        plans = [None if isinstance(form, RecordFormat) else plan_of(form, one)
+                 for form, one in zip(forms, heads, strict=True)]
+        columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
+        reading = Reading(Table(database, columns), count_tokens, Path(folder))
+        for number, (source, one, form, plan) in enumerate(zip(sources, heads, forms, plans, strict=True)):
+            for note in (*source.notes, *form.notes):
+                reading.note(note)
+            if plan is None and isinstance(form, RecordFormat):
+                reading.by_records(form, one, source, number)
+            elif plan is not None:
+                reading.by_table(plan, source, number)
+        _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient)
+        try:
+            return evidence_of(reading, sources, forms, plans, options)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the log"
+            raise InputError(f"{', '.join(names)}: {place} would be {first.get('input')!r}, which no traffic has "
+                             f"({first['msg']}): check the units of the columns, or map them with --columns") from error
+
+
+def _refuse_unreadable(lines: dict[str, tuple[int, int]], reasons: dict[str, int], places: dict[str, list[str]],
+                       lenient: bool) -> None:
+    for name, (good, bad) in lines.items():
+        if bad > good and not lenient:
+            why = "; ".join(f"{reason} ({', '.join(places.get(reason, ())[:3]) or count})"
+                            for reason, count in sorted(reasons.items(), key=lambda one: -one[1])[:3])
+            raise InputError(f"{name} has more bad lines ({bad:,}) than good ones ({good:,}): {why}; correct the file, "
+                             "map its columns with --columns, or read it all the same with --lenient")

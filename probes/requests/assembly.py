@@ -1,0 +1,200 @@
+"""From the table and the documents' totals to one `RequestsEvidence`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probes.requests import figures
+from probes.requests.load import Load, clean, load_of
+from probes.requests.plan import Plan
+from probes.requests.reading import Reading
+from probes.requests.shapes import Format, Total
+from probes.requests.sources import Source
+from profiles.evidence import LogFile, RequestsEvidence
+from profiles.schema import Quantity
+from profiles.schema import Source as Origin
+from profiles.workload import Lengths
+
+if TYPE_CHECKING:
+    from probes.requests import Options
+
+_BLOCK_BYTES = 64 << 20
+"""Files above it are not read a second time to count prompt blocks."""
+COPY = "a copy of an earlier line"
+
+
+def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[Format], plans: Sequence[Plan | None],
+                options: Options) -> RequestsEvidence:
+    """All figures; where a document states totals and holds no rows, its own."""
+    table = reading.table
+    copies = clean(table, len(sources), reading.note)
+    skipped = dict(reading.bad)
+    if copies:
+        skipped[COPY] = copies
+    rows = int(table.database.one("SELECT count(*) FROM r WHERE bad = 0")[0])
+    found = load_of(table, reading.note, _s(options.tpot_ms), _s(options.ttft_ms)) if rows else Load()
+    prompt, prompts = figures.lengths(table, "p")
+    output, outputs = figures.lengths(table, "o")
+    ratio = outputs / prompts if prompts and outputs else None
+    total = _together(reading.totals)
+    totals_only = bool(total.requests) and not rows
+    if total.requests and rows:
+        reading.note(f"{total.requests:,} requests of documents without rows are left out of the figures: give those "
+                     "documents to a run of their own")
+    if totals_only or (prompt is None and output is None):
+        prompt = prompt or _lengths(total.prompt)
+        output = output or _lengths(total.output)
+        if ratio is None and prompt is not None and output is not None:
+            ratio = output.mean / prompt.mean
+    if prompt is None and output is None and (rows or total.requests):
+        reading.note("no token counts in it: state lengths with --prompt-len and --output-len, or in the deployment")
+    ttft = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests") or _ms(total.ttft, "stated mean")
+    tpot = figures.tpot_ms(table) or _ms(total.tpot, "stated mean")
+    concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
+                                        if total.concurrency else {"basis": "not in the log"})
+    named = [*figures.models(table), *total.models]
+    text = reading.signals.evidence()
+    return RequestsEvidence(
+        requests=rows or total.requests,
+        skipped=skipped,
+        skipped_at={reason: tuple(_bare(one) for one in places) for reason, places in reading.places.items()
+                    if places and reading.bad[reason]},
+        failed=reading.failed + total.failed,
+        files=tuple(LogFile(name=_bare(source.shown), format=form.name, read=reading.lines.get(source.shown, (0, 0))[0],
+                            skipped=reading.lines.get(source.shown, (0, 0))[1])
+                    for source, form in zip(sources, forms, strict=True)),
+        duration_s=found.duration_s if found.duration_s is not None else total.duration,
+        arrival_rate_rps=found.rate_rps if found.rate_rps is not None else total.rate,
+        arrivals=found.arrivals,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        tokens_from=_tokens_from(reading, options),
+        output_to_prompt_ratio=ratio,
+        joint_lengths=figures.joint_lengths(table) if rows else (),
+        decode_time_share=figures.decode_time_share(table) or _decode_share(total),
+        ttft_ms=ttft,
+        tpot_ms=tpot,
+        concurrency={**dict.fromkeys(("mean", "p95", "max")), **concurrency},
+        models=tuple(dict.fromkeys(named)),
+        text=text,
+        temperature=figures.temperature(table),
+        cached_prompt_share=figures.cached_share(table, prompts) or _blocks_seen(reading, sources, plans),
+        engine=dict(total.engine) if total.engine else None,
+        notes=tuple(reading.notes),
+    )
+
+
+def _s(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000.0
+
+
+def _ms(seconds: float | None, note: str) -> Quantity | None:
+    if seconds is None or seconds < 0:
+        return None
+    return Quantity(value=seconds * 1000.0, source=Origin.RECORDED, note=note)
+
+
+def _bare(name: str) -> str:
+    """A file's name without its folder: paths tell more than they should."""
+    return Path(name).name
+
+
+def _lengths(marks: Mapping[str, float]) -> Lengths | None:
+    if not marks.get("mean"):
+        return None
+    rising, least = {}, 0.0
+    for name in ("p50", "p90", "p95", "p99", "max"):
+        value = marks.get(name)
+        if value is not None and value > 0:
+            least = max(least, value)
+            rising[name] = least
+    return Lengths(mean=marks["mean"], **rising)
+
+
+def _tokens_from(reading: Reading, options: Options) -> str:
+    if not reading.counted:
+        return "the log"
+    if options.tokenizer is not None:
+        return f"the tokenizer {_bare(str(options.tokenizer))}"
+    reading.note("token counts are assumed from characters (4 to a token; scripts without blanks 1.5): name the "
+                 "target's tokenizer with --tokenizer for exact ones")
+    return "characters"
+
+
+def _decode_share(total: Total) -> Quantity | None:
+    if total.ttft is None or not total.latency:
+        return None
+    return Quantity(value=min(1.0, max(0.0, 1 - total.ttft / total.latency)), source=Origin.RECORDED,
+                    note="from mean TTFT and mean latency")
+
+
+def _together(totals: Sequence[Total]) -> Total:
+    """Documents taken together: counts add up, means are weighted by requests, percentiles need a single one."""
+    if len(totals) <= 1:
+        return totals[0] if totals else Total()
+    weighted = [one for one in totals if one.requests]
+
+    def mean(values: Sequence[tuple[float | None, float]]) -> float | None:
+        known = [(value, weight) for value, weight in values if value is not None]
+        weight = sum(w for _, w in known)
+        return sum(v * w for v, w in known) / weight if weight else None
+
+    def lengths(name: str) -> dict[str, float]:
+        if len(weighted) == 1:
+            return dict(getattr(weighted[0], name))
+        found = mean([(getattr(one, name).get("mean"), one.requests) for one in weighted])
+        return {} if found is None else {"mean": found}
+
+    spans = [one.duration for one in totals if one.duration]
+    requests = sum(one.requests for one in totals)
+    load = mean([(one.concurrency.get("mean"), one.duration or 1.0) for one in totals])
+    peaks = [one.concurrency["max"] for one in totals if "max" in one.concurrency]
+    engines = [one.engine for one in totals if one.engine]
+    concurrency: dict[str, float] = {} if load is None else {"mean": load}
+    if peaks:
+        concurrency["max"] = max(peaks)
+    return Total(
+        requests=requests, failed=sum(one.failed for one in totals), duration=sum(spans) if spans else None,
+        rate=mean([(one.rate, one.duration or 1.0) for one in totals]),
+        prompt=lengths("prompt"), output=lengths("output"),
+        ttft=mean([(one.ttft, one.requests) for one in totals]),
+        tpot=mean([(one.tpot, one.requests) for one in totals]),
+        latency=mean([(one.latency, one.requests) for one in totals]), concurrency=concurrency,
+        concurrency_basis=next((one.concurrency_basis for one in totals if one.concurrency_basis), "")
+        + (" (several documents, weighted by their durations)" if load is not None and len(spans) > 1 else ""),
+        models=tuple(dict.fromkeys(name for one in totals for name in one.models)),
+        engine=_engines(engines),
+    )
+
+
+def _engines(engines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if len(engines) <= 1:
+        return engines[0] if engines else None
+    return {"several": [dict(one) for one in engines]}
+
+
+def _blocks_seen(reading: Reading, sources: Sequence[Source], plans: Sequence[Plan | None]) -> Quantity | None:
+    """Share of prompt blocks that an earlier request had too, where a trace names its blocks."""
+    from probes.requests.database import quoted
+    from probes.requests.formats.mooncake import BLOCKS
+
+    parts = [(source, plan) for source, plan in zip(sources, plans, strict=True)
+             if plan is not None and BLOCKS in plan.head.keys and plan.head.container == "jsonl"]
+    if not parts:
+        return None
+    if sum(source.size for source, _ in parts) > _BLOCK_BYTES:
+        reading.note("prompt blocks seen before are counted for traces up to 64 MiB only: this one is larger")
+        return None
+    one = reading.table.database
+    readers = " UNION ALL ".join(
+        f"SELECT {i} AS f, unnest({BLOCKS}) AS b FROM read_ndjson({quoted(str(source.path))}, ignore_errors=true, "
+        f"columns={{'{BLOCKS}': 'BIGINT[]'}}"
+        + ("" if source.compression == "none" else f", compression={quoted(source.compression)}") + ")"
+        for i, (source, _) in enumerate(parts))
+    total, distinct = one.one(f"SELECT count(b), count(DISTINCT (f, b)) FROM ({readers})")
+    if not total:
+        return None
+    return Quantity(value=1 - distinct / total, n=total, source=Origin.RECORDED,
+                    note="prompt blocks that an earlier request had too: what an unbounded prefix cache would hold")

@@ -1,0 +1,91 @@
+"""The table engine: duckdb with bounded memory, spilling to a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from profiles.errors import InputError
+
+MEMORY = "400MB"
+"""Of the table engine alone; what does not fit goes to disk."""
+THREADS = 4
+"""Each thread buffers tens of MB while it reads."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def named(name: str) -> str:
+    """An identifier as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Database:
+    """One in-memory database; `close` removes what it spilled."""
+
+    def __init__(self) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise InputError("reading request logs needs duckdb: install it with `pip install duckdb`") from error
+        self.Error: type[Exception] = duckdb.Error
+        self.notices_cut_gzip = int(duckdb.__version__.split(".")[0]) >= 2
+        """Releases before 2 end quietly where a gzip file does."""
+        self._folder = tempfile.TemporaryDirectory(prefix="specadvise-")
+        threads = min(THREADS, os.cpu_count() or 1)
+        self._connection = duckdb.connect(config={
+            "memory_limit": MEMORY, "temp_directory": self._folder.name, "threads": threads,
+            # Files come from anywhere: nothing is loaded or fetched because of what stands in them.
+            "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+        })
+        # Token counts and minutes have few values: grouping by them is an array look-up then.
+        self._connection.execute("SET perfect_ht_threshold = 22")
+        self._connection.execute("SET enable_progress_bar = false")
+
+    def execute(self, query: str) -> Any:
+        return self._connection.execute(query)
+
+    def one(self, query: str) -> tuple[Any, ...]:
+        # All of it: a result that is not read to its end holds the connection.
+        return tuple((self._connection.execute(query).fetchall() or [()])[0])
+
+    def arrays(self, query: str) -> Arrays:
+        """Columns as arrays; missing values as NaN or masked ones filled by the caller."""
+        return {name: np.asarray(column) for name, column in self._connection.execute(query).fetchnumpy().items()}
+
+    def insert(self, table: str, columns: Arrays) -> None:
+        """Rows from arrays; NaN becomes NULL in number columns."""
+        names = ", ".join(map(named, columns))
+        values = ", ".join(
+            f"CASE WHEN isnan({named(n)}) THEN NULL ELSE {named(n)} END" if c.dtype.kind == "f" else named(n)
+            for n, c in columns.items())
+        self._connection.register("incoming", columns)
+        try:
+            self._connection.execute(f"INSERT INTO {table} ({names}) SELECT {values} FROM incoming")
+        finally:
+            self._connection.unregister("incoming")
+
+    def close(self) -> None:
+        self._connection.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def connect() -> Database:
+    return Database()

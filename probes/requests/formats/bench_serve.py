@@ -1,0 +1,137 @@
+"""Results of `vllm bench serve` and its relatives: totals, and every request where --save-detailed was given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from probes.requests.shapes import Bad, Found, Head, Note, RecordFormat, Row, Total, number
+
+_MARK = {"total_input_tokens", "total_output_tokens"}
+
+
+def _recognises(head: Head) -> bool:
+    return bool(head.first()) and set(head.first()) >= _MARK and bool({"duration", "completed"} & set(head.first()))
+
+
+def _seconds(document: Mapping[str, Any], what: str) -> float | None:
+    """Means first, else medians; keys without `_ms` are seconds (InferenceX)."""
+    for mark in ("mean", "median"):
+        if (value := number(document.get(f"{mark}_{what}_ms"))) is not None:
+            return value / 1e3
+        if (value := number(document.get(f"{mark}_{what}"))) is not None:
+            return value
+    return None
+
+
+def _detailed(document: Mapping[str, Any]) -> Iterator[Row | Bad]:
+    prompts, outputs = document.get("input_lens"), document.get("output_lens")
+    if not isinstance(prompts, list) or not isinstance(outputs, list):
+        return
+    ttfts, itls = document.get("ttfts") or [], document.get("itls") or []
+    errors, starts = document.get("errors") or [], document.get("start_times") or []
+    for i, (prompt, output) in enumerate(zip(prompts, outputs, strict=False)):
+        gaps = itls[i] if i < len(itls) and isinstance(itls[i], list) else []
+        ttft = number(ttfts[i]) if i < len(ttfts) else None
+        spent = sum(filter(None, map(number, gaps)))
+        start = number(starts[i]) if i < len(starts) else None
+        if number(prompt) is None or number(output) is None:
+            yield Bad("a length is not a number")
+            continue
+        yield Row(
+            arrival=start, prompt=number(prompt), output=number(output), ttft=ttft,
+            latency=None if ttft is None else ttft + spent,
+            # Gaps are between chunks, which hold several tokens under speculation.
+            tpot=spent / (float(output) - 1) if gaps and float(output) > 1 else None,
+            failed=bool(i < len(errors) and errors[i]),
+        )
+
+
+def _total(document: Mapping[str, Any]) -> Total:
+    done = int(number(document.get("completed")) or 0)
+    duration = number(document.get("duration"))
+    sums = {name: number(document.get(f"total_{name}_tokens")) or 0.0 for name in ("input", "output")}
+    ttft, tpot = _seconds(document, "ttft"), _seconds(document, "tpot")
+    latency = _seconds(document, "e2el")
+    output = sums["output"] / done if done else 0.0
+    basis = "Little's law: requests times mean latency over the duration"
+    if latency is None and ttft is not None and tpot is not None:
+        latency = ttft + max(0.0, output - 1) * tpot
+        basis = "Little's law: requests times (mean TTFT + output tokens times mean TPOT) over the duration"
+    load = done * latency / duration if done and latency and duration else None
+    limit = number(document.get("max_concurrency"))
+    named = {} if load is None else {"mean": min(load, limit) if limit else load}
+    if named and limit:
+        named["max"] = limit
+    notes = [f"{name.replace('_', ' ')}: {document[name]}" for name in ("request_rate",) if document.get(name)]
+    return Total(
+        requests=done, failed=int(number(document.get("failed")) or 0), duration=duration,
+        rate=number(document.get("request_throughput")) or (done / duration if done and duration else None),
+        prompt={"mean": sums["input"] / done} if done else {}, output={"mean": output} if done else {},
+        ttft=ttft, tpot=tpot, latency=latency, concurrency=named, concurrency_basis=basis if named else "",
+        models=tuple(str(document[key]) for key in ("model_id",) if document.get(key)), notes=tuple(notes),
+        engine=_speculation(document),
+    )
+
+
+def _speculation(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    keys = {key.removeprefix("spec_decode_"): value if (value := number(document[key])) is not None else document[key]
+            for key in document if key.startswith("spec_decode_")}
+    return {"speculation": keys} if keys else None
+
+
+def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+    for line, found in records:
+        for document in found if isinstance(found, list) else [found]:
+            if not isinstance(document, dict) or not set(document) >= _MARK:
+                yield Bad("no benchmark result", line)
+                continue
+            rows = list(_detailed(document))
+            if not rows:
+                yield _total(document)
+                continue
+            yield from rows
+            if all(isinstance(row, Bad) or row.arrival is None for row in rows):
+                total = _total(document)
+                yield Total(duration=total.duration, rate=total.rate, concurrency=total.concurrency,
+                            concurrency_basis=total.concurrency_basis, models=total.models, engine=total.engine)
+            elif document.get("model_id"):
+                yield Total(models=(str(document["model_id"]),), engine=_speculation(document))
+
+
+# --- the table on the console --------------------------------------------------------------------------------------
+_LINE = re.compile(r"^([A-Z][^:]*?)(?: \((?:s|ms|req/s|tok/s|%)\))?:\s+([-+0-9.eE]+)\s*$")
+_NAMES = {
+    "Successful requests": "completed", "Failed requests": "failed", "Benchmark duration": "duration",
+    "Total input tokens": "total_input_tokens", "Total generated tokens": "total_output_tokens",
+    "Maximum request concurrency": "max_concurrency", "Request throughput": "request_throughput",
+    "Mean TTFT": "mean_ttft_ms", "Mean TPOT": "mean_tpot_ms", "Mean E2EL": "mean_e2el_ms",
+    "Acceptance rate": "spec_decode_acceptance_rate", "Acceptance length": "spec_decode_acceptance_length",
+    "Drafts": "spec_decode_num_drafts", "Draft tokens": "spec_decode_num_draft_tokens",
+    "Accepted tokens": "spec_decode_num_accepted_tokens",
+}
+_TITLE = "Serving Benchmark Result"
+
+
+def _read_console(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+    table: dict[str, Any] | None = None
+    tables = 0
+    for _, line in lines:
+        if _TITLE in line:
+            if table:
+                yield _total(table)
+            table, tables = {}, tables + 1
+        elif table is not None and (found := _LINE.match(line)) and found[1] in _NAMES:
+            table[_NAMES[found[1]]] = found[2]
+    if table:
+        yield _total(table)
+    if tables > 1:
+        yield Note(f"{tables} result tables are in this file and are taken together")
+
+
+FORMATS = (
+    RecordFormat(name="bench_serve", title="vllm bench serve result", recognises=_recognises, read=_read, rank=20),
+    RecordFormat(name="bench_serve_console", title="vllm bench serve console output", read=_read_console, text=True,
+                 recognises=lambda head: any(_TITLE in line for line in head.lines), rank=25),
+)

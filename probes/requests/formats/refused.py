@@ -1,0 +1,54 @@
+"""Files that people take for request logs and that are none: each says what it is and what to give instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from probes.requests.shapes import Found, Head, RecordFormat
+from profiles.errors import InputError
+
+
+def _servegen(head: Head) -> bool:
+    if head.container == "csv":
+        rows = [line.split(",") for line in head.lines[:20] if line]
+        return not head.header and bool(rows) and all(
+            len(row) == 6 and not row[3].strip().lstrip("-").replace(".", "").isdigit() for row in rows)
+    inner = next(iter(head.first().values()), None) if head.first() else None
+    return isinstance(inner, dict) and {"input_tokens", "output_tokens"} <= set(inner) and isinstance(
+        inner["input_tokens"], str)
+
+
+def _gpu(head: Head) -> bool:
+    inner = next(iter(head.first().values()), None) if head.first() else None
+    return isinstance(inner, dict) and "GPU_total_mem" in inner and "in_len" not in inner
+
+
+def _metadata(head: Head) -> bool:
+    first = head.first()
+    return len(head.records) == 1 and bool(
+        {"engine_kwargs", "harness_version", "kv_cache"} & set(first)) and "requests" not in first
+
+
+def _refuse(what: str) -> RecordFormat:
+    name, title, recognises = _KNOWN[what]
+
+    def read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+        raise InputError(f"this is {title}: there are no requests in it; give the log or trace with one request a "
+                         "line or record")
+
+    return RecordFormat(name=name, title=title, recognises=recognises, read=read,
+                        text=what in ("sglang", "servegen"), rank=10)
+
+
+_KNOWN = {
+    "servegen": ("servegen", "ServeGen's statistics per time window (rates or length histograms)", _servegen),
+    "gpu": ("gpu_samples", "samples of a GPU's memory and use", _gpu),
+    "metadata": ("metadata", "the description of a run", _metadata),
+    "sglang": ("sglang_log", "the log of an SGLang server, which names no request",
+               lambda head: head.container == "text" and any(
+                   "Decode batch, #running-req" in line or "Prefill batch, #new-seq" in line
+                   or ("sglang" in line.lower() and "server_args" in line) for line in head.lines)),
+}
+
+FORMATS = tuple(map(_refuse, _KNOWN))

@@ -1,0 +1,227 @@
+"""The log of a vLLM server: access lines, request lines, throughput lines, SpecDecoding lines, and engine starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from probes.requests.shapes import Found, Head, Note, RecordFormat, Row, Total
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m|\[[0-9;]+m(?=[\s(])|\[0;0m")
+_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_POST = re.compile(r'"POST (/v1/(?:chat/completions|completions|responses|messages)|/generate)[^"]*" (\d{3})')
+_OTHER_POST = re.compile(r'"POST (/[^ "]*)[^"]*" (\d{3})')
+_SPEED = re.compile(
+    r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, "
+    r"(?:Swapped: \d+ reqs, )?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
+    r"(?:.*?Prefix cache hit rate: ([\d.]+)%)?")
+_SPEC = re.compile(r"SpecDecoding metrics: .*?Accepted: (\d+) tokens, Drafted: (\d+) tokens, Per-position acceptance "
+                   r"rate: ([\d., ]*\d)")
+_SPEC_V0 = re.compile(r"Speculative metrics: .*?Number of speculative tokens: (\d+), Number of accepted tokens: (\d+), "
+                      r"Number of draft tokens: (\d+), Number of emitted tokens: (\d+)")
+_INIT = re.compile(r"Initializing (?:a|an) (?:V1 )?LLM engine \(v?([^)\s]+)\) with config: (.*)")
+_API = re.compile(r"vLLM API server version ([0-9][\w.+]*)")
+_CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
+_SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
+_REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)"
+                      r"(?:.*?prompt_token_ids: (\[[\d, ]*\]|None))?")
+_TEMPERATURE = re.compile(r"\btemperature=([\d.]+)")
+_SIZES = {
+    "kv_cache_tokens": re.compile(r"GPU KV cache size: ([\d,]+) tokens"),
+    "model_loading_gib": re.compile(r"[Mm]odel loading took ([\d.]+) Gi?B"),
+    "available_kv_gib": re.compile(r"Available KV cache memory: (-?[\d.]+) GiB"),
+    "max_concurrency": re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x"),
+}
+"""What an engine says of its memory at each start."""
+_NO_SPECULATION = "extract_hidden_states"
+INTERVAL_S = 10.0
+"""Seconds between two throughput lines (vLLM's VLLM_LOG_STATS_INTERVAL)."""
+
+
+@dataclass
+class _Log:
+    posts: int = 0
+    failed: int = 0
+    other_posts: int = 0
+    requests: int = 0
+    starts: int = 0
+    versions: dict[str, None] = field(default_factory=dict)
+    models: dict[str, None] = field(default_factory=dict)
+    configs: dict[str, None] = field(default_factory=dict)
+    speeds: list[tuple[float, float, int, int]] = field(default_factory=list)
+    times: list[float | None] = field(default_factory=list)
+    hits: float | None = None
+    accepted: int = 0
+    drafted: int = 0
+    spec_lines: int = 0
+    ks: dict[int, list[float]] = field(default_factory=dict)
+    """k to [drafts, drafts times acceptance at position 0, 1, ...]."""
+    sums_v0: dict[str, int] | None = None
+    sizes: dict[str, list[float]] = field(default_factory=dict)
+
+
+def _seconds(line: str) -> float | None:
+    found = _STAMP.search(line)
+    if found is None:
+        return None
+    try:
+        # The log has no year; a leap year lets 29 February be.
+        return datetime.strptime(f"2024-{found[1]}+0000", "%Y-%m-%d %H:%M:%S%z").timestamp()
+    except ValueError:
+        return None
+
+
+def _line(log: _Log, line: str) -> Iterator[Found]:
+    if (found := _SPEED.search(line)) is not None:
+        log.speeds.append((float(found[1]), float(found[2]), int(found[3]), int(found[4])))
+        log.times.append(_seconds(line))
+        log.hits = float(found[6]) / 100 if found[6] else log.hits
+    elif (found := _SPEC.search(line)) is not None:
+        shares = [float(one) for one in found[3].split(",")]
+        _spec(log, int(found[1]), int(found[2]), len(shares), shares)
+    elif (found := _SPEC_V0.search(line)) is not None:
+        # Running sums of an engine before V1, not of an interval: the last line holds all.
+        log.sums_v0 = {"k": int(found[1]), "accepted_tokens": int(found[2]), "draft_tokens": int(found[3]),
+                       "emitted_tokens": int(found[4])}
+    elif (found := _POST.search(line)) is not None:
+        log.posts += found[2].startswith("2")
+        log.failed += not found[2].startswith("2")
+    elif _OTHER_POST.search(line):
+        log.other_posts += 1
+    elif (found := _INIT.search(line)) is not None:
+        log.starts += 1
+        log.versions[found[1]] = None
+        if model := _CONFIG_MODEL.search(found[2]):
+            log.models[model[1]] = None
+        if config := _SPEC_CONFIG.search(found[2]):
+            log.configs[config[1]] = None
+    elif (found := _API.search(line)) is not None:
+        log.versions[found[1]] = None
+    elif " GiB" in line or " GB" in line or "KV cache size" in line or "Maximum concurrency" in line:
+        for name, pattern in _SIZES.items():
+            if (found := pattern.search(line)) is not None:
+                log.sizes.setdefault(name, []).append(float(found[1].replace(",", "")))
+    elif (found := _REQUEST.search(line)) is not None:
+        log.requests += 1
+        ids = found[3]
+        heat = _TEMPERATURE.search(found[2])
+        prompt = float(ids.count(",") + 1) if ids and ids not in ("None", "[]") else None
+        yield Row(arrival=_seconds(line), prompt=prompt, temperature=float(heat[1]) if heat else None, id=found[1])
+
+
+def _spec(log: _Log, accepted: int, drafted: int, k: int, shares: list[float]) -> None:
+    log.spec_lines += 1
+    log.accepted += accepted
+    log.drafted += drafted
+    sums = log.ks.setdefault(k, [0.0] * (k + 1))
+    drafts = drafted / k
+    sums[0] += drafts
+    for i, share in enumerate(shares, 1):
+        sums[i] += drafts * share
+
+
+def _speculation(log: _Log) -> dict[str, Any] | None:
+    if not log.spec_lines:
+        return None
+    drafts = sum(sums[0] for sums in log.ks.values())
+    width = max(log.ks)
+    positions = [sum(sums[i] for k, sums in log.ks.items() if i <= k) for i in range(1, width + 1)]
+    return {
+        "lines": log.spec_lines, "k": sorted(log.ks), "drafts": drafts, "accepted_tokens": log.accepted,
+        "draft_tokens": log.drafted, "acceptance_rate": log.accepted / log.drafted if log.drafted else None,
+        "acceptance_length": 1 + log.accepted / drafts if drafts else None,
+        "per_position": [round(one / drafts, 4) if drafts else 0.0 for one in positions],
+    }
+
+
+def _engine(log: _Log) -> dict[str, Any]:
+    speeds = [speed for _, speed, _, _ in log.speeds]
+    busy = [speed for _, speed, running, _ in log.speeds if running > 0]
+    return {
+        "versions": list(log.versions), "starts": log.starts, "throughput_lines": len(speeds),
+        "running_max": max((one[2] for one in log.speeds), default=None),
+        "waiting_max": max((one[3] for one in log.speeds), default=None),
+        "generation_tokens_per_s": {"max": max(speeds), "mean_where_running": sum(busy) / len(busy) if busy else 0.0}
+        if speeds else None,
+        "prefix_cache_hit_rate_last": log.hits, "speculative_configs": list(log.configs),
+        "speculation": _speculation(log), "speculation_v0": log.sums_v0, **log.sizes,
+    }
+
+
+def _total(log: _Log) -> Total:
+    steps = [min(INTERVAL_S, later - now) if now is not None and later is not None and later > now else INTERVAL_S
+             for now, later in zip(log.times, log.times[1:], strict=False)] + [INTERVAL_S]
+    duration = sum(steps) if log.speeds else None
+    # The lines of a busy server only: an idle one says nothing of the load when it works.
+    busy = sorted(one[2] for one in log.speeds if one[2] > 0)
+    tokens = [sum(one[i] * step for one, step in zip(log.speeds, steps, strict=False)) for i in (0, 1)]
+    done = 0 if log.requests else log.posts
+    notes = []
+    if log.speeds and done:
+        notes.append("lengths are throughput times time over the number of requests answered: means only")
+    elif not log.requests and not done and not log.speeds:
+        notes.append("this server answered no request while it logged")
+    if log.starts > 1:
+        notes.append(f"{log.starts} engine starts are in this log and are taken together")
+    if any(_NO_SPECULATION in one for one in log.configs):
+        notes.append("extract_hidden_states in its speculative_config is not speculation")
+    return Total(
+        requests=done, failed=log.failed, duration=duration,
+        rate=log.posts / duration if duration and log.posts else None,
+        prompt={"mean": tokens[0] / done} if done and tokens[0] else {},
+        output={"mean": tokens[1] / done} if done and tokens[1] else {},
+        concurrency={"mean": sum(busy) / len(busy), "p95": busy[min(len(busy) - 1, int(0.95 * len(busy)))],
+                     "max": busy[-1]} if busy else {},
+        concurrency_basis="running requests of the throughput lines in which any ran" if busy else "",
+        models=tuple(log.models), engine=_engine(log), notes=tuple(notes),
+    )
+
+
+def _read(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+    log = _Log()
+    for _, line in lines:
+        yield from _line(log, _COLOUR.sub("", line))
+    yield _total(log)
+
+
+_SURE = ("SpecDecoding metrics:", "Speculative metrics:", "Avg prompt throughput:", "vLLM API server version",
+         "LLM engine (v", "Received request ")
+_LIKELY = ("[core.py:", "[api_server.py:", "(APIServer pid=", "(EngineCore", "[utils.py:", "[metrics.py:", "vllm serve",
+           "from vllm", "vllm/")
+
+
+def _any_of(marks: tuple[str, ...]) -> Callable[[Head], bool]:
+    return lambda head: head.container == "text" and any(mark in line for line in head.lines for mark in marks)
+
+
+# --- access lines alone ----------------------------------------------------------------------------------------------
+_ACCESS = re.compile(r'"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS) (/[^ "?]*)[^"]*" (\d{3})')
+
+
+def _read_access(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+    paths: dict[str, int] = {}
+    failed = 0
+    for _, line in lines:
+        found = _ACCESS.search(line)
+        if found is None or '"POST ' not in line:
+            continue
+        if found[2].startswith("2"):
+            paths[found[1]] = paths.get(found[1], 0) + 1
+        else:
+            failed += 1
+    yield Total(requests=sum(paths.values()), failed=failed)
+    yield Note("access lines count requests (POST, answered 2xx) and hold neither tokens nor lengths: "
+               + ", ".join(f"{path} {count}" for path, count in sorted(paths.items(), key=lambda p: -p[1])[:5]))
+
+
+FORMATS = (
+    # Logs of whole scripts may hold a benchmark's console too: what the server says is surer.
+    RecordFormat(name="vllm_log", title="vLLM server log", recognises=_any_of(_SURE), read=_read, text=True, rank=24),
+    RecordFormat(name="vllm_output", title="output of a vLLM server", recognises=_any_of(_LIKELY), read=_read,
+                 text=True, rank=34),
+    RecordFormat(name="access_log", title="access log", read=_read_access, text=True, rank=35,
+                 recognises=lambda head: head.container == "text" and any(_ACCESS.search(one) for one in head.lines)),
+)

@@ -1,0 +1,241 @@
+"""From a format and a file's beginning to what is read from where: once, for the table engine and for Python alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from probes.requests.clock import BEYOND_S, moment, unit_by_size
+from probes.requests.database import named
+from probes.requests.shapes import FIELDS, SECONDS, Bad, Head, Place, Places, Row, TableFormat, number, plain
+from probes.requests.vocabulary import VOCABULARY
+from profiles.errors import InputError
+from profiles.schema import MAX_TOKENS
+
+_FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled", "aborted")
+
+NO_PROMPT, NO_OUTPUT, NO_TIME, NO_LATENCY = "no prompt tokens", "no output tokens", "no readable time", "no latency"
+ABSURD = "a token count below 0 or beyond belief"
+NOTHING = "none of the format's columns"
+TOO_LONG = "more fields than the header"
+REASONS = (NOTHING, NO_PROMPT, NO_OUTPUT, ABSURD, NO_TIME, NO_LATENCY, TOO_LONG)
+"""In the order in which they are looked for; the table engine numbers them from 1."""
+FAILED = len(REASONS) + 1
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Where one field's values stand in this file."""
+
+    parts: tuple[str, ...]
+    unit: str
+    """A key of SECONDS, `iso`, `count`, `share` or `name`."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to read. Several places for one field are tried in turn, row by row."""
+
+    format: TableFormat
+    head: Head
+    fields: Mapping[str, tuple[Resolved, ...]]
+    needs: tuple[str, ...]
+
+
+def plan_of(form: TableFormat, head: Head) -> Plan:
+    """Fields that the file holds; a time's unit is told by its first values where the format does not state it."""
+    places: dict[str, tuple[Place, ...]] = dict(form.columns)
+    if form.vocabulary:
+        places = {**VOCABULARY, **places}
+    fields: dict[str, tuple[Resolved, ...]] = {}
+    for name, candidates in places.items():
+        found = [_resolved(name, one, head) for one in candidates if plain(one.path) in head.keys]
+        if found:
+            fields[name] = tuple(found) if FIELDS[name] in ("count", "share", "name") else (found[0],)
+    needs = tuple(one for one in form.needs if one in fields)
+    if "arrival" in fields and "arrival" not in needs:
+        needs += ("arrival",)
+    return Plan(form, head, fields, needs)
+
+
+def _resolved(field: str, place: Place, head: Head) -> Resolved:
+    key = plain(place.path)
+    kind, unit = FIELDS[field], place.unit or FIELDS[field]
+    if kind == "time" and unit == "time":
+        values = head.values.get(key, ())
+        texts = [one for one in values if number(one) is None]
+        unit = "iso" if len(texts) * 2 > len(values) else unit_by_size(values)  # type: ignore[assignment]
+    return Resolved(head.keys[key], unit)
+
+
+def mapped(mapping: str) -> Places:
+    """`--columns prompt=IN,output=OUT,arrival=T:ms` as places of a format. InputError names the part that is none."""
+    places: dict[str, tuple[Place, ...]] = {}
+    for part in mapping.split(","):
+        field, equals, column = part.partition("=")
+        name, _, unit = column.rpartition(":")
+        column, unit = (name, unit) if unit in (*SECONDS, "time") else (column, "")
+        if field.strip() not in FIELDS or not equals or not column.strip():
+            raise InputError(f"--columns {part.strip()!r}: expected FIELD=COLUMN or FIELD=COLUMN:UNIT with a field of "
+                             f"{', '.join(FIELDS)} and a unit of s, ms, us, ns")
+        places[field.strip()] = (Place(column.strip(), unit or None),)  # type: ignore[arg-type]
+    return places
+
+
+def mapped_format(mapping: str, head: Head) -> TableFormat:
+    """The format that a column mapping makes of a file."""
+    places = mapped(mapping)
+    missing = [p[0].path for p in places.values() if plain(p[0].path) not in head.keys]
+    if missing:
+        have = ", ".join(".".join(parts) for parts in list(head.keys.values())[:12])
+        raise InputError(f"--columns names {missing[0]!r}, which is no column of {head.name}: it has {have or 'none'}")
+    if "prompt" not in places and "output" not in places and "arrival" not in places:
+        raise InputError("--columns maps no lengths and no times: name at least prompt, output or arrival")
+    return TableFormat("mapped", "columns as mapped", lambda _: True, places,
+                       tuple(one for one in ("prompt", "output") if one in places), vocabulary=False)
+
+
+# --- in Python -----------------------------------------------------------------------------------------------------
+def row_of(plan: Plan, record: Any) -> Row | Bad:
+    """One record by the plan, the same answer as the table engine's."""
+    if not isinstance(record, dict):
+        return Bad("no JSON object")
+    values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
+    if all(value is None for value in values.values()):
+        return Bad(NOTHING)
+    values = {name: round(v) if FIELDS[name] == "count" and isinstance(v, float) else v for name, v in values.items()}
+    for need, reason in (("prompt", NO_PROMPT), ("output", NO_OUTPUT)):
+        if need in plan.needs and values.get(need) is None:
+            return Bad(reason)
+    if any(v is not None and not 0 <= v <= MAX_TOKENS for v in (values.get("prompt"), values.get("output"))):
+        return Bad(ABSURD)
+    for need, reason in (("arrival", NO_TIME), ("latency", NO_LATENCY)):
+        if need in plan.needs and values.get(need) is None:
+            return Bad(reason)
+    latency, ttft = _durations(values)
+    return Row(arrival=values.get("arrival"), end=values.get("end"), queued=values.get("queued"),
+               scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"),
+               output=values.get("output"), ttft=ttft, tpot=values.get("tpot"), latency=latency,
+               running=values.get("running"),
+               cached=values.get("cached"), temperature=values.get("temperature"), model=values.get("model"),
+               id=values.get("id"), failed=_failed(values.get("status"))
+               or (plan.format.failed is not None and values.get("output") == 0))
+
+
+def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Latency and time to first token: stated, or between two times of one clock."""
+    def between(start: str, end: str) -> float | None:
+        a, b = values.get(start), values.get(end)
+        return b - a if a is not None and b is not None and b >= a else None
+
+    latency, ttft = values.get("latency"), values.get("ttft")
+    latency = latency if latency is not None else between("queued", "last")
+    if ttft is None:
+        ttft = between("queued", "first")
+    # A first token at the end is that of a response in one piece: it says nothing of the first token.
+    if ttft is None and values.get("first") is not None and values.get("first") != values.get("end"):
+        ttft = between("arrival", "first")
+    return latency, ttft
+
+
+def _value(record: Mapping[str, Any], places: tuple[Resolved, ...], *, time: bool) -> Any:
+    for place in places:
+        found: Any = record
+        for part in place.parts:
+            found = found.get(part) if isinstance(found, dict) else None
+        if found is None or found == "":
+            continue
+        if place.unit == "name":
+            return str(found)
+        if place.unit == "iso":
+            value = moment(found) if isinstance(found, str) else None
+        else:
+            value = number(found)
+            value = value if value is None else value * SECONDS.get(place.unit, 1.0)
+            if value is not None and time and abs(value) > BEYOND_S:
+                value = None
+        if value is not None:
+            return value
+    return None
+
+
+def _failed(status: Any) -> bool:
+    if status is None:
+        return False
+    code = number(status)
+    return code >= 400 if code is not None else str(status).lower() in _FAILED_WORDS
+
+
+# --- in SQL --------------------------------------------------------------------------------------------------------
+def column_type(plan: Plan, place: Resolved, *, tolerant: bool) -> str:
+    """The type a column is read as. The tolerant reading takes texts and tries to cast them."""
+    if place.unit == "name" or (tolerant and plan.head.container == "csv"):
+        return "VARCHAR"
+    if place.unit == "iso":
+        return "TIMESTAMP" if plan.head.container == "csv" else "VARCHAR"
+    return "BIGINT" if place.unit == "count" and plan.head.container == "csv" else "DOUBLE"
+
+
+def expressions(plan: Plan, *, tolerant: bool) -> dict[str, str]:
+    """SQL of each field of the file, in the units of FIELDS; times in microseconds."""
+    return {name: _coalesced([_expression(plan, one, name, tolerant) for one in places])
+            for name, places in plan.fields.items()}
+
+
+def _coalesced(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
+
+
+def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
+    value = ".".join(map(named, place.parts))
+    typed = column_type(plan, place, tolerant=tolerant)
+    parquet = plan.head.container == "parquet"
+    if place.unit == "name":
+        return f"nullif({value}::VARCHAR, '')"
+    if place.unit == "iso":
+        return f"epoch_us({value})" if typed == "TIMESTAMP" and not parquet else (
+            f"epoch_us(try_cast({value} AS TIMESTAMP))")
+    if typed == "VARCHAR" or parquet:
+        value = f"try_cast({value} AS DOUBLE)"
+        typed = "DOUBLE"
+    scale = SECONDS.get(place.unit, 1.0)
+    if FIELDS[field] == "time":
+        factor = round(scale * 1e6, 9)
+        scaled = value if factor == 1 else f"({value} * {factor!r})"
+        return f"try_cast({scaled} AS BIGINT)"
+    if FIELDS[field] == "count":
+        # Checked and made whole where it is stored: once a row, and only as a DOUBLE or BIGINT until then.
+        return value
+    finite = f"CASE WHEN isfinite({value}) THEN {value} END"
+    return finite if scale == 1 else f"({finite}) * {scale!r}"
+
+
+def reason_sql(plan: Plan, *, tolerant: bool = False) -> str:
+    """SQL of the number of the reason why a row is no request; 0 where it is one, FAILED where it did not succeed."""
+    have = plan.fields
+    csv = tolerant and plan.head.container == "csv"
+    failed = []
+    if "status" in have:
+        words = ", ".join(f"'{word}'" for word in _FAILED_WORDS)
+        failed.append(f"coalesce(try_cast(status AS DOUBLE) >= 400 OR lower(status) IN ({words}), false)")
+    if plan.format.failed:
+        failed.append(plan.format.failed)
+    end = " ".join(f"WHEN {condition} THEN {FAILED}" for condition in failed) + " ELSE 0 END"
+    lengths = [one for one in ("prompt", "output") if one in have]
+    absent = {name: f"({name} IS NULL OR NOT isfinite({name}))" if FIELDS[name] == "count" else f"{named(name)} IS NULL"
+              for name in have}
+    cases = [(7, "excess IS NOT NULL")] if csv else []
+    cases.append((1, " AND ".join(absent.values())))
+    cases += [(i, absent[need]) for i, need in ((2, "prompt"), (3, "output")) if need in plan.needs]
+    cases += [(4, f"(isfinite({one}) AND {one} NOT BETWEEN 0 AND {MAX_TOKENS})") for one in lengths]
+    cases += [(i, absent[need]) for i, need in ((5, "arrival"), (6, "latency")) if need in plan.needs]
+    slow = "CASE " + " ".join(f"WHEN {condition} THEN {code}" for code, condition in cases) + " " + end
+    # Nearly all rows are good: one test says so, and the reasons are gone through for the others only.
+    good = [f"{one} BETWEEN 0 AND {MAX_TOKENS}" if one in lengths else f"{named(one)} IS NOT NULL"
+            for one in (*lengths, *(n for n in plan.needs if n not in lengths))]
+    if not good or set(lengths) - set(plan.needs):
+        return slow
+    good += ["excess IS NULL"] if csv else []
+    good += [f"NOT ({condition})" for condition in failed]
+    return f"CASE WHEN {' AND '.join(good)} THEN 0 ELSE {slow} END"

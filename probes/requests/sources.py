@@ -1,0 +1,222 @@
+"""The files behind the arguments: globs, stdin, compression, other encodings; each ends as one readable path."""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import gzip
+import io
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from profiles.errors import InputError
+
+Compression = Literal["none", "gzip", "zstd"]
+HEAD_BYTES = 1 << 18
+DOCUMENT_BYTES = 512 << 20
+"""The largest JSON document that is not a list: it is parsed as a whole."""
+_CHUNK = 1 << 20
+_ZSTD_LINE = 32 << 20
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What a compressed file that is cut or damaged raises while it is read."""
+_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read. `shown` is the name the user gave; notes say what was done to it first."""
+
+    path: Path
+    shown: str
+    compression: Compression = "none"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+
+def expand(names: Sequence[str], folder: Path) -> list[Source]:
+    """The files that `names` mean: paths, globs, `-` for stdin; `folder` is for copies that have to be made.
+
+    InputError where nothing is found, a file is empty or cannot be read.
+    """
+    found: list[Source] = []
+    for name in names:
+        if name == "-":
+            found.append(_prepared(_spooled(folder), "stdin", folder))
+            continue
+        paths = [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
+        if not paths:
+            raise InputError(f"no file is called {name!r}, and as a pattern it matches none: check the path")
+        for path in paths:
+            if os.path.isdir(path):
+                raise InputError(f"{path} is a folder: name its files, as in {os.path.join(path, '*.jsonl')!r}")
+            found.append(_prepared(Path(path), path, folder))
+    return found
+
+
+def _spooled(folder: Path) -> Path:
+    path = folder / "stdin"
+    with path.open("wb") as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept, _CHUNK)
+    return path
+
+
+def _prepared(path: Path, shown: str, folder: Path) -> Source:
+    try:
+        if not path.is_file():
+            # A pipe or a process substitution can be read once only.
+            copy = folder / f"copy-{len(os.listdir(folder))}"
+            with path.open("rb") as stream, copy.open("wb") as kept:
+                shutil.copyfileobj(stream, kept, _CHUNK)
+            path = copy
+        with path.open("rb") as stream:
+            start = stream.read(4)
+    except OSError as error:
+        raise InputError(f"cannot read {shown}: {error.strerror or error}; check the path and its "
+                         "permissions") from error
+    if not start.strip():
+        with path.open("rb") as stream:
+            if not any(chunk.strip() for chunk in iter(lambda: stream.read(_CHUNK), b"")):
+                raise InputError(f"{shown} is empty: expected a log or trace of requests")
+    source = Source(path, shown)
+    if start.startswith(_GZIP):
+        source = replace(source, compression="gzip")
+    elif start.startswith(_ZSTD):
+        source = replace(source, compression="zstd")
+    first = head_of(source, 4)
+    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if first.startswith(mark):
+            return _transcoded(source, encoding, folder)
+    return source
+
+
+def is_whole(source: Source) -> bool:
+    """Whether a gzip file unpacks to its end. Reads it through."""
+    try:
+        with gzip.open(source.path) as stream:
+            while stream.read(_CHUNK):
+                pass
+    except (*DAMAGE, OSError):
+        return False
+    return True
+
+
+def unpacked(source: Source, folder: Path) -> Source:
+    """A gzip file whose end is missing, as a copy of what can be unpacked of it."""
+    copy = folder / f"unpacked-{len(os.listdir(folder))}"
+    unpacker = zlib.decompressobj(wbits=31)
+    with source.path.open("rb") as packed, copy.open("wb") as kept:
+        try:
+            for chunk in iter(lambda: packed.read(_CHUNK), b""):
+                kept.write(unpacker.decompress(chunk))
+                if unpacker.eof:
+                    rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
+                    kept.write(unpacker.decompress(rest))
+        except zlib.error:
+            pass
+    if not copy.stat().st_size:
+        raise InputError(f"{source.shown} is a damaged gzip file: nothing in it can be unpacked; fetch it again")
+    return replace(source, path=copy, compression="none",
+                   notes=(*source.notes, f"{source.shown} ends early: what could be unpacked of it was read"))
+
+
+def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
+    copy = folder / f"utf8-{len(os.listdir(folder))}"
+    with _bytes(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
+        text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+        shutil.copyfileobj(text, kept, _CHUNK)
+    return replace(source, path=copy, compression="none",
+                   notes=(*source.notes, f"{source.shown} is {encoding.upper()}"))
+
+
+class _Joined(io.RawIOBase):
+    """Lines that the table engine unpacks, as a stream of bytes: the standard library has no zstd before 3.14."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines, self._rest = lines, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            try:
+                self._rest = next(self._lines)
+            except StopIteration:
+                return 0
+        taken = self._rest[:len(buffer)]
+        buffer[:len(taken)] = taken
+        self._rest = self._rest[len(taken):]
+        return len(taken)
+
+
+def _zstd_lines(source: Source) -> Iterator[bytes]:
+    from probes.requests.database import connect, quoted
+
+    with connect() as database:
+        try:
+            result = database.execute(
+                f"SELECT line FROM read_csv({quoted(str(source.path))}, compression='zstd', auto_detect=false, "
+                "header=false, delim=chr(1), quote='', escape='', strict_mode=false, ignore_errors=true, "
+                f"max_line_size={_ZSTD_LINE}, buffer_size={2 * _ZSTD_LINE}, "
+                "columns={'line': 'VARCHAR'})")
+            while rows := result.fetchmany(4096):
+                yield b"".join((line or "").encode("utf-8", "replace") + b"\n" for line, in rows)
+        except database.Error as error:
+            raise InputError(f"{source.shown} is a damaged zstd file ({str(error).splitlines()[0][:120]}); fetch it "
+                             "again") from error
+
+
+def _bytes(source: Source) -> IO[bytes]:
+    if source.compression == "gzip":
+        return cast(IO[bytes], gzip.open(source.path))
+    if source.compression == "zstd":
+        return io.BufferedReader(_Joined(_zstd_lines(source)), _CHUNK)
+    return source.path.open("rb")
+
+
+def head_of(source: Source, size: int = HEAD_BYTES) -> bytes:
+    """The first bytes, unpacked; those before the damage where there is some."""
+    found = b""
+    try:
+        with _bytes(source) as stream:
+            while len(found) < size and (chunk := stream.read(min(size - len(found), 1 << 16))):
+                found += chunk
+    except DAMAGE:
+        pass
+    return found
+
+
+def lines_of(source: Source) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines, unpacked. Only \\n ends one: U+2028 and its kind are ordinary characters inside a text."""
+    with _bytes(source) as stream:
+        for number, line in enumerate(stream, 1):
+            yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
+def whole(source: Source, limit: int) -> bytes:
+    """All of it; InputError above `limit` bytes."""
+    with _bytes(source) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise InputError(f"{source.shown} is one JSON document of more than {limit >> 20} MiB: write its requests as "
+                         "one JSON object a line")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def is_parquet(source: Source) -> bool:
+    with source.path.open("rb") as stream:
+        return stream.read(4) == _PARQUET
+
+
+def open_text(source: Source) -> IO[str]:
+    """The file as text, unpacked; bytes that are no UTF-8 are replaced."""
+    return io.TextIOWrapper(_bytes(source), encoding="utf-8-sig", errors="replace", newline="\n")

@@ -1,0 +1,203 @@
+"""What real logs suffer from: torn and foreign lines, wrong bytes, clocks, copies. Counted, placed, never a crash."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from probes.requests import Options, probe_requests
+from profiles.errors import InputError
+from tests.probes.requests.synthetic_logs import azure, chat, document, jsonl, write
+
+GOOD = {"timestamp": 1000, "input_length": 10, "output_length": 5}
+LINE = json.dumps(GOOD)
+
+
+def probe(path: str, **options: Any) -> Any:
+    return probe_requests([path], Options(**options))
+
+
+def test_bad_json_lines_are_counted_by_reason_with_their_line_numbers(tmp_path: Path) -> None:
+    lines: list[bytes] = [LINE.encode()] * 10
+    lines[2:2] = [b"not json", b"", b'{"timestamp": 5, "input_length": 3}', b'{"timestamp": 1, "input_len']
+    lines += [b'{"timestamp": 1, "input_length": -4, "output_length": 2}', b'["a", "list"]', b'{"other": 1}',
+              b'{"timestamp": "soon", "input_length": 1, "output_length": 2}', b"\xff\xfe\x00{"]
+    found = probe(write(tmp_path / "m.jsonl", b"\n".join(lines)))
+    assert found.requests == 10
+    assert found.skipped["not JSON"] == 3
+    assert sum(found.skipped.values()) == 8
+    assert "m.jsonl:3" in found.skipped_at["not JSON"]
+    assert found.skipped_at["no output tokens"] == ("m.jsonl:5",)
+    assert found.skipped_at["a token count below 0 or beyond belief"] == ("m.jsonl:15",)
+    assert found.skipped_at["no readable time"] == ("m.jsonl:18",)
+
+
+def test_bad_csv_lines_are_counted_and_cost_no_good_one(tmp_path: Path) -> None:
+    good = b"2023-11-16 18:00:00.5,100,10"
+    lines = [b"TIMESTAMP,ContextTokens,GeneratedTokens", *[good] * 5, b"2023-11-16 18:00:00,x,2", b"",
+             b"2023-11-16 18:00:00,1", b"2023-11-16 18:00:00,1,2,3", b'2023-11-16 18:00:00,1,"2', good,
+             b"2023-11-16 18:00:00,1,\xff", good, b"yesterday,1,2", good, b"2023-11-16 18:00:0"]
+    found = probe(write(tmp_path / "a.csv", b"\n".join(lines)))
+    assert (found.requests, found.prompt_tokens.mean) == (8, 100)
+    assert sum(found.skipped.values()) == 7
+    assert found.skipped["no prompt tokens"] >= 1
+    assert found.skipped_at["more fields than the header"] == ("a.csv:10",)
+    assert found.skipped_at["no readable time"] == ("a.csv:15",)
+
+
+def test_quoted_tables_are_read_line_by_line_when_they_are_dirty(tmp_path: Path) -> None:
+    found = probe(write(tmp_path / "q.csv", 'model,prompt_tokens,output_tokens\n"a, b",1,2\n"c",x,2\n"d",3,4\n'))
+    assert (found.requests, found.skipped, found.models) == (2, {"no prompt tokens": 1}, ("a, b", "d"))
+    assert found.skipped_at == {"no prompt tokens": ("q.csv:3",)}
+
+
+@pytest.mark.parametrize("bad", [6, 4])
+def test_more_bad_lines_than_good_ones_are_refused_unless_lenient(tmp_path: Path, bad: int) -> None:
+    path = write(tmp_path / "m.jsonl", "\n".join([LINE] * 5 + ["torn {"] * bad))
+    if bad > 5:
+        with pytest.raises(InputError, match=r"more bad lines \(6\) than good ones \(5\).*m.jsonl:6"):
+            probe(path)
+        assert probe(path, lenient=True).requests == 5
+    else:
+        assert probe(path).skipped == {"not JSON": bad}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n  \n"])
+def test_an_empty_file_says_so(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InputError, match="is empty"):
+        probe(write(tmp_path / "e.jsonl", content))
+
+
+def test_a_header_alone_is_no_request(tmp_path: Path) -> None:
+    found = probe(write(tmp_path / "h.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n"))
+    assert (found.requests, found.prompt_tokens) == (0, None)
+
+
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="matches none"):
+        probe(str(tmp_path / "no*.jsonl"))
+    with pytest.raises(InputError, match="is a folder"):
+        probe(str(tmp_path))
+
+
+def test_a_cut_gzip_gives_what_can_be_unpacked_and_says_so(tmp_path: Path) -> None:
+    rows = b"".join(json.dumps({**GOOD, "input_length": random.Random(i).randrange(1, 9999)}).encode() + b"\n"
+                    for i in range(5000))
+    packed = gzip.compress(rows)
+    found = probe(write(tmp_path / "m.jsonl.gz", packed[: len(packed) * 2 // 3]))
+    assert 2000 < found.requests < 5000
+    assert any("ends early" in note for note in found.notes)
+    with pytest.raises(InputError):
+        probe(write(tmp_path / "d.gz", packed[:12]))
+
+
+def test_a_cut_document_gives_its_whole_records(tmp_path: Path) -> None:
+    text = json.dumps([{"conversations": [{"from": "human", "value": "a" * 40}, {"from": "gpt", "value": "b"}]}] * 10)
+    found = probe(write(tmp_path / "s.json", text[:-30]))
+    assert found.requests == 9
+    assert sum(found.skipped.values()) == 1
+
+
+def test_utf16_and_byte_order_marks_are_taken_off(tmp_path: Path) -> None:
+    text = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:00:00,7,3\r\n2023-11-16 18:00:02,7,3\r\n"
+    for encoding in ("utf-16", "utf-8-sig"):
+        found = probe(write(tmp_path / encoding, text.encode(encoding)))
+        assert (found.requests, found.prompt_tokens.mean, found.duration_s) == (2, 7, 2.0)
+
+
+def test_line_separators_inside_texts_end_no_line(tmp_path: Path) -> None:
+    rows = [chat("a\u2028b\u0085c", "d\u2029e", tokens=None)] * 3
+    path = write(tmp_path / "u.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    assert (probe(path).requests, probe(path).skipped) == (3, {})
+
+
+def test_lines_longer_than_the_table_engine_takes_are_read_all_the_same(tmp_path: Path) -> None:
+    long = json.dumps({**GOOD, "note": "x" * (17 << 20)})
+    assert probe(write(tmp_path / "l.jsonl", f"{LINE}\n{long}\n{LINE}\n")).requests == 3
+
+
+def test_order_does_not_matter_and_is_said(tmp_path: Path) -> None:
+    rows = [(float(t), 100, 10) for t in range(20)]
+    mixed = [*rows[10:], *rows[:10]]
+    ordered, unordered = (probe(azure(tmp_path / name, one)) for name, one in (("o", rows), ("u", mixed)))
+    assert unordered.arrival_rate_rps == ordered.arrival_rate_rps
+    assert any("1 requests stand behind a later one" in note for note in unordered.notes)
+
+
+def test_clocks_that_are_far_off_lose_their_time_and_keep_their_lengths(tmp_path: Path) -> None:
+    rows = [{"timestamp": 1_700_000_000 + i, "prompt_tokens": 5, "completion_tokens": 1} for i in range(99)]
+    found = probe(jsonl(tmp_path / "c.jsonl", [*rows, {**rows[0], "timestamp": 0}]))
+    assert (found.requests, found.duration_s, found.arrival_rate_rps) == (100, 98.0, 1.0)
+    assert any("times far from all others" in note for note in found.notes)
+
+
+def test_ends_before_starts_are_counted_and_not_used(tmp_path: Path) -> None:
+    row = {"prompt_tokens": 5, "completion_tokens": 1}
+    rows = [{**row, "start_time": 1_700_000_000 + i, "end_time": 1_700_000_001 + i} for i in range(10)]
+    found = probe(jsonl(tmp_path / "c.jsonl", [*rows, {**row, "start_time": 1_700_000_005, "end_time": 1_700_000_001}]))
+    assert found.requests == 11
+    assert found.concurrency["max"] == 1
+    assert any("1 requests end before they start" in note for note in found.notes)
+
+
+def test_copies_count_once_and_other_requests_with_the_same_id_count(tmp_path: Path) -> None:
+    row = {"request_id": "a", "timestamp": 1_700_000_000, "prompt_tokens": 5, "completion_tokens": 1}
+    found = probe(jsonl(tmp_path / "d.jsonl", [row, row, row, {**row, "timestamp": 1_700_000_009, "prompt_tokens": 6},
+                                               {**row, "request_id": "b"}]))
+    assert (found.requests, found.skipped) == (3, {"a copy of an earlier line": 2})
+    assert any("1 requests repeat an id" in note for note in found.notes)
+
+
+def test_traces_with_clocks_of_their_own_are_laid_one_after_the_other(tmp_path: Path) -> None:
+    rows = [{**GOOD, "timestamp": 1000 * i} for i in range(11)]
+    paths = [jsonl(tmp_path / name, rows) for name in ("a.jsonl", "b.jsonl")]
+    found = probe_requests(paths)
+    assert (found.requests, found.duration_s) == (22, 20.0)
+    assert any("one after the other" in note for note in found.notes)
+
+
+def test_mixed_formats_are_taken_together_each_by_its_own(tmp_path: Path) -> None:
+    found = probe_requests([azure(tmp_path / "a.csv", [(0.0, 100, 10)]), jsonl(tmp_path / "m.jsonl", [GOOD]),
+                            document(tmp_path / "r.json", [chat("q", "a", tokens=None)])])
+    assert [one.format for one in found.files] == ["azure", "mooncake", "texts"]
+    assert found.requests == 3
+
+
+def test_nothing_of_a_text_is_in_the_evidence(tmp_path: Path) -> None:
+    secret = "xylophone marmalade"
+    rows = [chat(f"{secret} question {i}", f"{secret} answer", user=secret) for i in range(5)]
+    for tokens in (rows, [chat(secret, secret, tokens=None)]):
+        said = probe(jsonl(tmp_path / "s.jsonl", tokens)).model_dump_json()
+        assert "xylophone" not in said
+        assert "marmalade" not in said
+        assert str(tmp_path) not in said
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_bytes_whatever_raise_anything_but_an_input_error(tmp_path: Path, data: st.DataObject) -> None:
+    base = data.draw(st.sampled_from([
+        (LINE + "\n") * 4,
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,7,3\n2023-11-16 18:00:02,7,3\n",
+        json.dumps([chat("q", "a")] * 2), json.dumps(chat("q", "a")) + "\n", 'a,b\n"x",1\n',
+        '{"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]}\n',
+        'INFO 07-01 13:54:15 x Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, '
+        'Running: 1 reqs, Waiting: 0 reqs\n', '{"benchmarks": [{"requests": {"successful": [{}]}}]}',
+        '{"total_input_tokens": 1, "total_output_tokens": 2, "duration": 3}', '{"resourceSpans": [{"scopeSpans": 3}]}',
+    ])).encode()
+    place = data.draw(st.integers(0, len(base)))
+    noise = data.draw(st.binary(max_size=12))
+    cut = data.draw(st.integers(0, 6))
+    path = write(tmp_path / "noise", base[:place] + noise + base[place + cut:])
+    try:
+        found = probe(path, lenient=True)
+    except InputError:
+        return
+    assert found.requests >= 0
