@@ -51,11 +51,9 @@ def _whole(name: str, value: str) -> int:
 
 
 def _gpu(document: dict[str, Any], value: str) -> None:
-    hardware = document.setdefault("hardware", {})
-    hardware["gpu"] = value
-    # They were stated for the card that is changed.
-    hardware.pop("memory_gib", None)
-    hardware.pop("power_cap_w", None)
+    # Whatever else is stated of the hardware was stated of the card that is changed.
+    kept = {name: stated for name, stated in document.get("hardware", {}).items() if name == "count"}
+    document["hardware"] = {"gpu": value, **kept}
 
 
 def _gpus(document: dict[str, Any], value: str) -> None:
