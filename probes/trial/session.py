@@ -16,7 +16,7 @@ from probes.trial.engine_process import EngineProcess
 from probes.trial.estimate import PAIRS_EXPECTED, Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
 from probes.trial.plausibility import Divergence, divergence, unsteady
-from probes.trial.progress import Progress
+from probes.trial.progress import Progress, spoken
 from probes.trial.samples import BlockPlan, prefill_samples, request_samples, step_samples, timed_block
 from profiles.evidence import (
     ArmEvidence,
@@ -260,10 +260,11 @@ class Session:
 
     def say(self, found: Sequence[Implausibility]) -> None:
         """Add findings, each once, and tell the user."""
+        names = {arm.candidate.label: spoken(arm.candidate) for arm in (self.plan.baseline, *self.plan.arms)}
         for finding in found:
             if not any(f.code == finding.code and f.arm == finding.arm for f in self.implausible):
                 self.implausible.append(finding)
-                self.progress.note(f"{finding.arm}: {finding.message}")
+                self.progress.note(f"{names.get(finding.arm, finding.arm)}: {finding.message}")
 
     # --- evidence ------------------------------------------------------------------------------------------------
     def evidence(self) -> TrialEvidence:
