@@ -241,9 +241,9 @@ def _with_hurt(pricing: Pricing, arm: Arm, found: ArmPlan, null: ArmPlan) -> Arm
 def _crossing(null: Sequence[LoadPoint], own: Sequence[LoadPoint]) -> float | None:
     """The first rate from which on a request takes longer with the candidate, between simulated rates by the
     logarithm of the ratio; None where it never does while both keep up."""
-    base = {point.arrival_rate_rps: point for point in null}
+    base = {point.arrival_rate_rps: point for point in null if point.latency_s > 0}
     ratios = [(p.arrival_rate_rps, math.log(p.latency_s / base[p.arrival_rate_rps].latency_s)) for p in own
-              if p.arrival_rate_rps in base and (p.sustained or base[p.arrival_rate_rps].sustained)]
+              if p.latency_s > 0 and p.arrival_rate_rps in base and (p.sustained or base[p.arrival_rate_rps].sustained)]
     if ratios and all(ratio > 0 for _, ratio in ratios):
         return ratios[0][0]
     last = None

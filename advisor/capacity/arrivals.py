@@ -11,7 +11,7 @@ from typing import Any
 from profiles.workload import Lengths
 
 ASSUMED_LENGTH_LOG_SD = 0.7
-"""Spread of lengths where only their mean is known: p95 about 2.5 times the mean, as in traffic of chats."""
+"""Spread (standard deviation of the logarithm) assumed where only a mean is known: p95 about 2.5 times the mean."""
 
 
 @dataclass(frozen=True)
