@@ -7,6 +7,7 @@ text, so its first choices over the recorded text tell exactly how far each of i
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ CHECKED = 16
 """Requests of which it is asked whether the target wrote them."""
 BATCH_TOKENS = 4096
 """Tokens given to the child at a time: short answers, so that silence means trouble."""
+_KV_ROOM = "VLLM_CPU_KVCACHE_SPACE"
 Say = Callable[[str], None]
 
 
@@ -70,8 +72,10 @@ class _Models:
         if self.plan.backend == "vllm":
             arguments = {"enforce_eager": True, "max_num_seqs": 8,
                          "max_model_len": max(len(r.ids) for r in self.requests) + 1, **arguments}
-        process = EngineProcess(arguments, env={"VLLM_CPU_KVCACHE_SPACE": "1", **self.plan.env},
-                                silence_s=1800.0, module="probes.scoring.worker")
+        # A prefill needs little room for KV; who has said how much there is knows better.
+        room = {} if _KV_ROOM in os.environ else {_KV_ROOM: "1"}
+        process = EngineProcess(arguments, env={**room, **self.plan.env}, silence_s=1800.0,
+                                module="probes.scoring.worker")
         process.start()
         return process
 
