@@ -61,11 +61,11 @@ def test_scored_acceptance_is_that_of_a_live_run_within_five_percent(cpu_pair, l
 
 def test_the_target_knows_its_own_outputs_and_those_of_another_model(cpu_pair, live):
     _, walked = live
-    own = probe_scoring(token_requests(walked[:2]), plan(cpu_pair, "vllm"))
+    own = probe_scoring(token_requests(walked[:2]), plan(cpu_pair, "transformers"))
     # The same outputs with every third token changed: nobody's greedy text.
     foreign = [([*ids[:prompt], *(t if i % 3 else 28 for i, t in enumerate(ids[prompt:]))], prompt)
                for ids, prompt in walked[:2]]
-    other = probe_scoring(token_requests(foreign), plan(cpu_pair, "vllm"))
+    other = probe_scoring(token_requests(foreign), plan(cpu_pair, "transformers"))
     assert (own.of_target, own.lower_bound) == (True, False)
     assert (other.of_target, other.lower_bound) == (False, True)
     assert other.curves[0].by_k[-1].acceptance_length.value < own.curves[0].by_k[-1].acceptance_length.value
