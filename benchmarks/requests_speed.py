@@ -101,7 +101,7 @@ def memory(folder: Path, gigabytes: float) -> None:
     if shutil.disk_usage(folder).free < 2 * size:
         sys.exit(f"{folder} has no room for {gigabytes:g} GB and what the table engine spills: name another --folder")
     path = folder / "large.jsonl"
-    write_jsonl(path, 0, size)
+    write_jsonl(path, _BLOCK, size)
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import sys; from probes.requests import probe_requests; "
                     "print(probe_requests([sys.argv[1]]).requests, 'requests')", str(path)], check=True)

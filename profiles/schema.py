@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 SCHEMA_VERSION = 1
@@ -128,3 +128,21 @@ def measured(
 
 def modelled(value: float, low: float | None = None, high: float | None = None, note: str = "") -> Quantity:
     return Quantity(value=value, low=low, high=high, source=Source.MODELLED, note=note)
+
+
+def _not_negative(found: Quantity) -> Quantity:
+    if found.value < 0:
+        raise ValueError(f"value is {found.value:g}: expected 0 or more")
+    return found
+
+
+def _share(found: Quantity) -> Quantity:
+    if not 0 <= found.value <= 1:
+        raise ValueError(f"value is {found.value:g}: expected a share from 0 to 1")
+    return found
+
+
+Seen = Annotated[Quantity, AfterValidator(_not_negative)]
+"""What a probe saw of a load, a rate or a time."""
+SeenShare = Annotated[Quantity, AfterValidator(_share)]
+"""What a probe saw of a part of a whole."""

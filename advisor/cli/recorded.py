@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from profiles.deployment import Deployment
 
 if TYPE_CHECKING:
-    from profiles.evidence import Evidence, RequestsEvidence
+    from profiles.evidence import Evidence
+    from profiles.traffic import RequestsEvidence
 
 _LEAST_SHARE = 0.02
 """Task families rarer than this are left to the signals' noise."""

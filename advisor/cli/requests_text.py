@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.cli.probe_text import UNKNOWN, Rows, lengths, number, show_table, with_range
-from profiles.evidence import Arrivals, RequestsEvidence, TextSignals
+from profiles.traffic import Arrivals, RequestsEvidence, TextSignals
 
 
 def show_requests(found: RequestsEvidence) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiles.errors import InputError
-from profiles.evidence import RequestsEvidence
+from profiles.traffic import RequestsEvidence
 
 __all__ = ["Options", "probe_requests"]
 

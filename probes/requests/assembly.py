@@ -12,9 +12,9 @@ from probes.requests.plan import Plan
 from probes.requests.reading import Reading
 from probes.requests.shapes import Format, Total
 from probes.requests.sources import Source
-from profiles.evidence import LogFile, RequestsEvidence
 from profiles.schema import Quantity
 from profiles.schema import Source as Origin
+from profiles.traffic import LogFile, RequestsEvidence
 from profiles.workload import Lengths
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.requests.table import Table
-from profiles.evidence import LengthCell, SamplingSeen
 from profiles.schema import Quantity, Source
+from profiles.traffic import LengthCell, SamplingSeen
 from profiles.workload import Lengths
 
 _MARKS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _Z80 = 1.2816
-_LOOKED_AT = 50_000
+_LOOKED_AT = 10_000
 Counts = npt.NDArray[np.int64]
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from probes.requests.texts import View, copied_share, task_of
-from profiles.evidence import SamplingSeen, TextSignals
 from profiles.schema import Quantity, Source
+from profiles.traffic import SamplingSeen, TextSignals
 from profiles.workload import Task
 
 LOOKED_AT = 5000
