@@ -212,7 +212,8 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     rows = table.count()
     for start in range(0, rows, _CHUNK):
         rows_at = f"rowid BETWEEN {start} AND {start + _CHUNK - 1}"
-        found = table.database.arrays(f"SELECT {column} AS v FROM r WHERE {rows_at} AND bad = 0 AND {column} IS NOT NULL")
+        found = table.database.arrays(
+            f"SELECT {column} AS v FROM r WHERE {rows_at} AND bad = 0 AND {column} IS NOT NULL")
         bins = ((found["v"] - low) * (1e-6 / width)).astype(np.int64)
         counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
     return counts
