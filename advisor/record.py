@@ -68,6 +68,9 @@ class Memory(Schema):
     max_concurrency_without: float | None
     """Requests of mean length (prompt + output) that fit at once."""
     max_concurrency_with: float | None
+    max_model_len_without: int | None = None
+    """Longest request that fits alone, at most the engine's (or the model's) own limit."""
+    max_model_len_with: int | None = None
     source: Source = Source.MODELLED
     notes: tuple[str, ...] = ()
 

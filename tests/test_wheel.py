@@ -58,6 +58,14 @@ def test_wheel_holds_every_data_file_of_the_source_tree(wheel: Path) -> None:
                 assert path.relative_to(ROOT).as_posix() in names
 
 
+def test_wheel_carries_the_published_measurements_and_stays_small(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        carried = [i for i in archive.infolist() if i.filename.startswith("profiles/catalog/measurements/data/")]
+    assert len(carried) >= 50
+    assert sum(item.compress_size for item in carried) < 150_000
+    assert wheel.stat().st_size < 1_500_000
+
+
 def test_wheel_alone_answers_help_and_offline_advice(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")

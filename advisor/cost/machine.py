@@ -102,7 +102,8 @@ def engine_limits(situation: Situation) -> Limits:
     """Most requests and most tokens of one step: as stated, else what this release takes by itself."""
     engine, gpu = situation.deployment.engine, situation.gpu
     default = situation.release.default_limits(
-        gpu.memory_gib if gpu else None,
+        # Drivers report no total for memory shared with the host, which counts as a small card.
+        gpu.memory_gib if gpu and not gpu.unified_memory else None,
         gpu.name if gpu else "",
         cpu=situation.runner == "cpu",
         workers=engine.tensor_parallel_size * engine.pipeline_parallel_size,

@@ -1,22 +1,26 @@
-"""The memory plan: weights, both models' KV in one pool, and the concurrency that leaves.
+"""The memory plan: weights, both models' KV in one pool, and the tokens, requests and lengths that leaves.
 
-vLLM loads the draft before it sizes the KV pool, and every block holds a page of each layer of target and draft: bytes
-per token of both simply add up.
+vLLM loads the draft before it sizes the KV pool, and every block holds a page of each layer of target and draft: for
+plain attention the bytes per token of both simply add up, for other models `advisor.cost.kv_pool` says how.
 """
 
 from __future__ import annotations
 
-from advisor.cost.machine import constants, engine_limits
+import math
+from dataclasses import dataclass, replace
+
+from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, cut_pool, pool_layers
+from advisor.cost.machine import engine_limits
+from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
 from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
 from advisor.workload_load import traffic_of
-from profiles.deployment import Candidate
+from profiles.catalog.shapes import ModelShape
+from profiles.deployment import Candidate, Engine
 from profiles.evidence import ArmEvidence, ArmStatus
-from profiles.methods import method
+from profiles.methods import Method, method
 from profiles.schema import Source
-
-GIB = float(2**30)
 
 
 def _other_gib(situation: Situation) -> tuple[float, list[str]]:
@@ -44,47 +48,73 @@ def total_memory_gib(situation: Situation) -> tuple[float | None, Source]:
     return (situation.gpu.memory_gib, Source.MODELLED) if situation.gpu is not None else (None, Source.ASSUMED)
 
 
-def draft_kv_bytes_per_token(situation: Situation, candidate: Candidate, tensor_parallel: int) -> float:
-    """KV bytes one token takes in the drafter's layers, on one GPU."""
-    described = method(candidate.method)
+def draft_layers(target: ModelShape, draft: ModelShape | None, described: Method) -> ModelShape | None:
+    """What the drafter keeps in the pool, as a shape; None where it keeps nothing.
+
+    A head or native layer whose shape is unknown is built like the target's attention layers, its MTP layers first.
+    """
     if not described.draft_has_kv:
-        return 0.0
-    shape = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
-    kv_dtype = situation.deployment.engine.kv_cache_dtype
-    if shape is not None and shape.attention:
-        return kv_bytes_per_token(shape, kv_dtype, tensor_parallel)
-    # A head or native layer whose shape is unknown is built like one layer of the target.
-    layers = max(1, situation.target.mtp_layers)
-    return (
-        layers * kv_bytes_per_token(situation.target, kv_dtype, tensor_parallel) / max(1, situation.target.num_layers)
-    )
+        return None
+    if draft is not None and draft.attention:
+        return draft
+    kinds = sorted(target.attention, key=lambda group: ("full", "mla", "sliding", "linear").index(group.kind))
+    if not kinds or kinds[0].kind == "linear":
+        return None
+    layers = max(1, target.mtp_layers)
+    group = kinds[0].model_copy(update={"layers": layers})
+    return target.model_copy(update={"attention": (group,), "num_layers": layers})
 
 
-def _draft_weights_bytes(situation: Situation, candidate: Candidate) -> float:
-    described = method(candidate.method)
+def draft_weights_bytes(target: ModelShape, draft: ModelShape | None, described: Method) -> float:
+    """Bytes the drafter brings: its own weights, the target's MTP layers, or one layer's worth where nobody knows."""
     if described.drafter in ("none", "lookup"):
         return 0.0
-    shape = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
-    if shape is not None:
-        return float(shape.weights_bytes)
-    target = situation.target
+    if draft is not None:
+        return float(draft.weights_bytes)
     if described.drafter == "native" and target.mtp_params:
         return target.mtp_params * bytes_per_param(target)
     layer = max(0.0, target.params - 2.0 * target.embedding_params) / max(1, target.num_layers)
     return max(1, target.mtp_layers) * layer * bytes_per_param(target)
 
 
-def _overhead_gib(situation: Situation, k: int, tensor_parallel: int) -> float:
-    """Activations, logits, graphs and the runtime's own share of one GPU."""
-    engine, target = situation.deployment.engine, situation.target
-    facts = constants()["memory"]
+def stated_option(engine: Engine, name: str) -> object:
+    """A serve option of `extra_args`, whatever its dashes; None where it is not stated."""
+    return next((v for k, v in engine.extra_args.items() if k.strip("-").replace("_", "-") == name), None)
+
+
+def _start(situation: Situation, k: int) -> EngineStart:
+    engine, gpu, release = situation.deployment.engine, situation.gpu, situation.release
     limits = engine_limits(situation)
-    budget, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
-    activations = budget * target.hidden_size * float(facts["activation_bytes_per_token_hidden"])
-    activations = max(activations, budget * max(1, target.intermediate_size) * 4.0 / tensor_parallel)
-    logits = seqs * (1 + k) * target.vocab_size * float(facts["logits_bytes"])
-    graphs = 0.0 if engine.enforce_eager else float(facts["graphs_gib"])
-    return float(facts["runtime_gib"]) + graphs + (activations + logits) / GIB
+    captured = release.capture_ceiling(limits.max_num_seqs, k, gpu.compute_capability if gpu else None)
+    return EngineStart(
+        runner=situation.runner,
+        batched_tokens=limits.max_num_batched_tokens,
+        seqs=limits.max_num_seqs,
+        captured_tokens=0 if engine.enforce_eager else captured,
+        graphs_from_kv=release.has("graphs_taken_from_kv") and situation.runner == "v1",
+        tensor_parallel=engine.tensor_parallel_size,
+        unified=gpu is not None and gpu.unified_memory,
+    )
+
+
+def pool_of(situation: Situation, drafter: ModelShape | None, draft_parallel: int, k: int) -> Pool:
+    """The KV pool of a situation's target, with a drafter's layers where there are any."""
+    engine, target = situation.deployment.engine, situation.target
+    layers = pool_layers(target, engine.kv_cache_dtype, engine.tensor_parallel_size, k)
+    if drafter is not None:
+        layers += pool_layers(drafter, engine.kv_cache_dtype, draft_parallel, k)
+    stages = engine.pipeline_parallel_size
+    block, caching = stated_option(engine, "block-size"), stated_option(engine, "enable-prefix-caching")
+    states = any(group.kind == "linear" for group in target.attention)
+    in_flight = 2 if situation.release.has("window_keeps_steps_in_flight") and situation.runner != "cpu" else 1
+    return cut_pool(
+        [replace(one, layers=math.ceil(one.layers / stages)) for one in layers],
+        step_tokens=engine_limits(situation).max_num_batched_tokens * in_flight,
+        speculated=k,
+        # Models with state layers cache prefixes only where it is asked for.
+        prefix_caching=bool(caching) if caching is not None else not states,
+        block_tokens=block if isinstance(block, int) and block > 0 else BLOCK_TOKENS,
+    )
 
 
 def request_tokens(situation: Situation) -> float:
@@ -100,20 +130,53 @@ def _arm(situation: Situation, label: str) -> ArmEvidence | None:
     return next((arm for arm in trial.arms if arm.candidate.label == label and arm.status is ArmStatus.DONE), None)
 
 
+@dataclass(frozen=True)
+class _Side:
+    """One side of the comparison: with or without speculation."""
+
+    pool: Pool
+    available: float | None
+    """Bytes left for KV on one GPU; None where the memory is unknown."""
+    longest: int
+    by_length: bool
+
+    @property
+    def tokens(self) -> int | None:
+        if self.available is None:
+            return None
+        return self.pool.tokens(self.available, self.longest, by_length=self.by_length)
+
+    def concurrency(self, tokens: float, limit: int | None) -> float | None:
+        found = None if self.available is None else self.pool.concurrency(self.available, tokens)
+        return found if found is None or limit is None else min(found, float(limit))
+
+    @property
+    def max_model_len(self) -> int | None:
+        return None if self.available is None else self.pool.longest_request(self.available, self.longest)
+
+
 def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     """KV room with and without a candidate at its k, per GPU (pipeline stages share the layers evenly)."""
     engine, target = situation.deployment.engine, situation.target
     tensor_parallel, stages = engine.tensor_parallel_size, engine.pipeline_parallel_size
-    kv_target = kv_bytes_per_token(target, engine.kv_cache_dtype, tensor_parallel) / stages
+    described = method(candidate.method)
+    draft = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
+    drafter = draft_layers(target, draft, described)
     draft_parallel = candidate.tensor_parallel_size or tensor_parallel
-    kv_draft = draft_kv_bytes_per_token(situation, candidate, draft_parallel)
+    kv_target = kv_bytes_per_token(target, engine.kv_cache_dtype, tensor_parallel) / stages
+    kv_draft = kv_bytes_per_token(drafter, engine.kv_cache_dtype, draft_parallel) if drafter is not None else 0.0
     target_gib = target.weights_bytes / tensor_parallel / stages / GIB
-    draft_gib = _draft_weights_bytes(situation, candidate) / draft_parallel / GIB
+    draft_gib = draft_weights_bytes(target, draft, described) / draft_parallel / GIB
     tokens = request_tokens(situation)
     notes: list[str] = []
     source = Source.MODELLED
+    total: float | None = None
+    usable: float | None = None
+    overhead: float | None = None
+    loaded: float | None = None
+    pool_without: float | None
+    pool_with: float | None
     if situation.runner == "cpu":
-        total, usable, overhead, loaded = None, None, None, None
         stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
         room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
         pool_without = pool_with = None if room is None else room * GIB
@@ -144,34 +207,35 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
             )
         others, said = _other_gib(situation)
         notes += said
-        if (
-            origin is Source.MODELLED
-            and situation.gpu is not None
-            and situation.gpu.memory_from == "box"
-            and situation.deployment.hardware.memory_gib is None
-        ):
-            notes.append("memory is the size on the box; drivers show up to 7 % less")
-        usable = max(0.0, min(engine.gpu_memory_utilization * total, total - others))
-        overhead = _overhead_gib(situation, 0, tensor_parallel)
-        loaded = _overhead_gib(situation, k, tensor_parallel)
+        seen = _seen_gib(situation, total, origin)
+        usable = max(0.0, min(engine.gpu_memory_utilization * seen, total - others))
+        overhead = sum(overhead_parts_gib(target, _start(situation, 0), None, 0).values())
+        loaded = sum(overhead_parts_gib(target, _start(situation, k), drafter if k else None, k).values())
         pool_without = (usable - target_gib - overhead) * GIB
         pool_with = (usable - target_gib - draft_gib - loaded) * GIB
-    tokens_without = _tokens_in(pool_without, kv_target)
-    tokens_with = _tokens_in(pool_with, kv_target + kv_draft)
+        fixed = stated_option(engine, "kv-cache-memory-bytes")
+        if isinstance(fixed, int) and fixed > 0:
+            pool_without = pool_with = float(fixed)
+    longest = engine.max_model_len or target.max_position_embeddings or math.ceil(tokens)
+    by_length = situation.release.has("kv_tokens_by_length")
+    without = _Side(pool_of(situation, None, tensor_parallel, 0), pool_without, longest, by_length)
+    beside = _Side(pool_of(situation, drafter, draft_parallel, k), pool_with, longest, by_length)
+    limit = engine.max_num_seqs
+    tokens_without, tokens_with = without.tokens, beside.tokens
+    requests_without, requests_with = without.concurrency(tokens, limit), beside.concurrency(tokens + k, limit)
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
     if base_arm is not None and base_arm.kv_cache_tokens:
         tokens_without, source = base_arm.kv_cache_tokens, Source.MEASURED
         if own_arm is not None and own_arm.kv_cache_tokens:
             tokens_with = own_arm.kv_cache_tokens
-        else:
-            tokens_with = (
-                int(base_arm.kv_cache_tokens * kv_target / (kv_target + kv_draft))
-                if situation.runner == "cpu"
-                else tokens_with
-            )
+        elif situation.runner == "cpu":
+            tokens_with = int(base_arm.kv_cache_tokens * kv_target / (kv_target + kv_draft))
+        requests_without = _concurrency(tokens_without, tokens, limit)
+        requests_with = _concurrency(tokens_with, tokens + k, limit)
     needed = situation.deployment.objective.min_concurrency or 1
-    fits = None if tokens_with is None else tokens_with >= max(1.0, needed * tokens)
-    target_fits = None if tokens_without is None else tokens_without >= max(1.0, tokens)
+    # One request fits or not by its own tokens, whatever the engine's limit on running requests.
+    fits = _holds(tokens_with, beside, needed, tokens, measured=source is Source.MEASURED)
+    target_fits = _holds(tokens_without, without, 1, tokens, measured=source is Source.MEASURED)
     if tokens_without is None and usable is not None and overhead is not None:
         # A model that keeps nothing per token still has to be loaded.
         target_fits = target_gib + overhead < usable
@@ -179,7 +243,6 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     if base_arm is not None and not base_arm.kv_cache_tokens and target_fits is False:
         # It ran: what the plan says of the target alone is refuted.
         target_fits = None
-    limit = engine.max_num_seqs
     return Memory(
         fits=fits,
         target_fits=target_fits,
@@ -193,18 +256,32 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         kv_bytes_per_token_draft=kv_draft,
         kv_tokens_without=tokens_without,
         kv_tokens_with=tokens_with,
-        max_concurrency_without=_concurrency(tokens_without, tokens, limit),
-        max_concurrency_with=_concurrency(tokens_with, tokens + k, limit),
+        max_concurrency_without=requests_without,
+        max_concurrency_with=requests_with,
+        max_model_len_without=without.max_model_len,
+        max_model_len_with=beside.max_model_len,
         source=source,
         notes=tuple(notes),
     )
 
 
-def _tokens_in(pool_bytes: float | None, bytes_per_token: float) -> int | None:
-    """KV tokens a pool holds; None where the pool is unknown or the model keeps nothing per token."""
-    if pool_bytes is None or bytes_per_token <= 0:
+def _seen_gib(situation: Situation, total: float, origin: Source) -> float:
+    """What the engine sees of the GPU's memory: a stated figure is taken as it is."""
+    gpu, stated = situation.gpu, situation.deployment.hardware.memory_gib
+    if stated is not None or gpu is None:
+        return total
+    return visible_gib(
+        total, unified=gpu.unified_memory, from_driver=origin is Source.MEASURED or gpu.memory_from == "nvml"
+    )
+
+
+def _holds(kv_tokens: int | None, side: _Side, requests: int, tokens: float, *, measured: bool) -> bool | None:
+    if kv_tokens is None:
         return None
-    return int(max(0.0, pool_bytes) / bytes_per_token)
+    if measured or side.available is None:
+        return kv_tokens >= max(1.0, requests * tokens)
+    found = side.pool.concurrency(side.available, max(1.0, tokens))
+    return None if found is None else found >= requests
 
 
 def _concurrency(kv_tokens: int | None, tokens: float, limit: int | None) -> float | None:

@@ -140,7 +140,14 @@ class _Shape(Dimensions):
                 row = self.fields.integer("kv_lora_rank") + self.fields.integer("qk_rope_head_dim", default=0)
                 groups.append(AttentionGroup(kind="mla", layers=number, kv_heads=1, head_dim=row))
             else:
-                groups.append(AttentionGroup(kind="linear", layers=number, state_bytes=self.mixer(mixer)[1]))
+                groups.append(
+                    AttentionGroup(
+                        kind="linear",
+                        layers=number,
+                        state_bytes=self.mixer(mixer)[1],
+                        state_bytes_per_draft_token=self.draft_state_bytes(mixer),
+                    )
+                )
         return tuple(groups)
 
     def _compressed(self, ratios: Sequence[int]) -> tuple[AttentionGroup, ...]:

@@ -215,8 +215,30 @@ class Dimensions:
         )
 
     def _state_bytes(self) -> int:
+        """Bytes of a number of the recurrent state: as the config says, else what vLLM takes for the architecture."""
         wide = self.fields.values.get("mamba_ssm_dtype", self.fields.values.get("mamba_ssm_cache_dtype"))
+        if wide is None:
+            # Published Qwen3.5 configs ask for it; catalog facts often lack the key. Kimi's is always wide.
+            return 4 if self.model_type.startswith("qwen3_5") or self.fields.mapping("linear_attn_config") else 2
         return 4 if wide == "float32" else 2
+
+    def draft_state_bytes(self, mixer: Mixer) -> int:
+        """Bytes that each speculated token adds to one layer's state: one more column of its convolution."""
+        fields = self.fields
+        if mixer == "gdn":
+            keys = fields.integer("linear_num_key_heads", default=0) * fields.integer("linear_key_head_dim", default=0)
+            values = fields.integer("linear_num_value_heads", default=0)
+            return 2 * (2 * keys + values * fields.integer("linear_value_head_dim", default=0))
+        if mixer == "kda":
+            linear = Fields(fields.mapping("linear_attn_config"), fields.where)
+            heads = linear.integer("num_heads", default=self.heads)
+            return 2 * 3 * heads * linear.integer("head_dim", default=self.head_dim)
+        if mixer == "mamba2":
+            inner = fields.integer("mamba_num_heads", "mamba_n_heads", "num_heads", default=self.heads)
+            inner *= fields.integer("mamba_head_dim", "mamba_d_head", "head_dim", default=64)
+            state = fields.integer("ssm_state_size", "mamba_d_state", "state_size", default=128)
+            return 2 * (inner + 2 * fields.integer("n_groups", "mamba_n_groups", default=1) * state)
+        return 0
 
     def mixer(self, mixer: Mixer) -> tuple[int, int]:
         """Parameters and state bytes of one layer's mixer."""

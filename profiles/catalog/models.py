@@ -101,6 +101,14 @@ def _lookup(key: str) -> tuple[dict[str, Any], bool] | None:
     return (entry[0], False) if entry else None
 
 
+def _lookup_by_name(key: str) -> tuple[dict[str, Any], bool] | None:
+    """Whoever published it: a checkpoint whose name is a known model's and a format has that model's shape."""
+    name = key.rsplit("/", 1)[-1].removesuffix("-qat")
+    original = _by_name().get(name)
+    entry = _by_id().get(original) if original else None
+    return (entry[0], False) if entry else None
+
+
 def _quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
     """The same model with its matrices stored in another format; tables keep 16 bits."""
     tables = shape.embedding_params * (1 if shape.tie_word_embeddings else 2)
@@ -124,7 +132,7 @@ def find_model(model_id: str) -> ModelShape | None:
         if head is not None:
             return DraftHead.model_validate(head).shape
         ending = quantization_of_name(key)
-        base = _lookup(ending[0]) if ending else None
+        base = _lookup(ending[0]) or _lookup_by_name(ending[0]) if ending else None
         if ending is None or base is None:
             return None
         original = ModelShape.model_validate(base[0]["shape"])

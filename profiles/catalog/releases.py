@@ -57,6 +57,8 @@ class Release(Schema):
     """Named behaviours that hold in this release; `feature_note` explains each."""
     default_runner: Literal["v1", "v2"]
     """GPU model runner taken when VLLM_USE_V2_MODEL_RUNNER is not set."""
+    default_gpu_memory_utilization: float
+    """Share of each GPU's memory taken when nobody states one."""
     runner_by_architecture: bool
     """True where V2 is taken for some architectures only (0.22 to 0.28; which ones was not read)."""
 
@@ -209,5 +211,8 @@ def release(version: str) -> Release:
         serve_options=names("serve_options"),
         features=names("features"),
         default_runner=runner["default"],
+        default_gpu_memory_utilization=next(
+            span["value"] for span in facts["gpu_memory_utilization"] if _holds(span, rules)
+        ),
         runner_by_architecture=runner["allow_list"],
     )

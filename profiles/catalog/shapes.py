@@ -22,6 +22,8 @@ class AttentionGroup(Schema):
     """Tokens a sliding layer keeps."""
     state_bytes: int = 0
     """Bytes one linear layer keeps per request, whatever its length."""
+    state_bytes_per_draft_token: int = 0
+    """Bytes each speculated token adds to that state: the convolution in front of it looks further back."""
 
 
 class MoEShape(Schema):

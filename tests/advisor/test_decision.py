@@ -13,6 +13,7 @@ from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import Record
 from advisor.schedule import crossover, k_at
+from profiles.catalog.shapes import AttentionGroup
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.evidence import Implausibility, PairedBlock, PairedComparison
 from profiles.schema import Quantity, Source
@@ -263,8 +264,12 @@ def test_a_worse_k_beside_a_good_one_changes_nothing() -> None:
 
 def test_a_large_k_that_does_not_fit_rules_out_only_itself() -> None:
     candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": [1, 12]}]
-    engine = {"gpu_memory_utilization": 0.92, "max_num_seqs": 1024}
-    pricing = price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json", concurrency=1))
+    engine = {"gpu_memory_utilization": 0.92, "max_num_seqs": 64}
+    plain = gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json", concurrency=1)
+    # A target with state layers keeps one more state, 24 x 12 MB, for each speculated token.
+    states = AttentionGroup(kind="linear", layers=24, state_bytes=12_000_000)
+    full = AttentionGroup(kind="full", layers=8, kv_heads=8, head_dim=128)
+    pricing = price(dataclasses.replace(plain, target=plain.target.model_copy(update={"attention": (states, full)})))
     fits = {k: pricing.at(pricing.candidates[0], k, 1).fits for k in (1, 12)}
     assert fits == {1: True, 12: False}
     assert decide(pricing).decision.k in (1, None)
@@ -276,7 +281,8 @@ def test_where_only_the_unstated_max_num_seqs_leaves_no_room_stating_it_is_the_r
     def reason(**engine: Any) -> str:
         lengths = {"prompt_tokens": 2000, "output_tokens": 500, "concurrency": 4, "tasks": "json"}
         engine = {"gpu_memory_utilization": 0.873, **engine}
-        pricing = price(gpu_situation("RTX 4090", engine=engine, objective={"min_concurrency": 4}, **lengths))
+        objective = {"min_concurrency": 4}
+        pricing = price(gpu_situation("RTX 4090", engine=engine, objective=objective, runner="v1", **lengths))
         return write_reasons(pricing, decide(pricing))[0].sentence
 
     text = reason()

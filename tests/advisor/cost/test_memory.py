@@ -13,7 +13,8 @@ def test_both_services_of_the_demonstration_fit_on_the_one_card() -> None:
     situation = gpu_situation(engine=ENGINE, prompt_tokens=500, output_tokens=384)
     plan = plan_memory(situation, situation.candidates[0], 5)
     assert plan.fits is True
-    assert plan.usable_gib == pytest.approx(0.45 * 95.59, rel=1e-3)
+    # The engine sees half a GiB less than the driver names.
+    assert plan.usable_gib == pytest.approx(0.45 * (95.59 - 0.5), rel=1e-3)
     assert plan.target_weights_gib == pytest.approx(15.0, abs=0.1)
     assert plan.draft_weights_gib == pytest.approx(2.3, abs=0.05)
 
@@ -75,7 +76,7 @@ def test_what_the_engine_said_of_its_pool_is_used() -> None:
 def test_the_cpu_engines_pool_is_what_its_variable_says() -> None:
     situation = cpu_situation(engine={"env": {"VLLM_CPU_KVCACHE_SPACE": "2"}})
     plan = plan_memory(situation, NO_SPECULATION, 0)
-    assert plan.kv_tokens_without == int(2 * 2**30 / plan.kv_bytes_per_token_target)
+    assert plan.kv_tokens_without == pytest.approx(2 * 2**30 / plan.kv_bytes_per_token_target, abs=32)
     assert plan.gpu_memory_gib is None
 
 
