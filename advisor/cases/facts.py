@@ -171,6 +171,9 @@ def stored_bits(quantization: str | None, dtype: str | None, name: str | None) -
             return 4.5, 4, False
         if re.search(r"w4a16|int4|awq|gptq|4-?bit|autoround|q4|wna16|marlin|u4", low):
             return 4.25, 16, True
+        if "native" in low and name and "deepseek" in name.lower():
+            # Trained and published in eight bits.
+            return 8.05, 8, False
         if re.search(r"kv ?cache", low):
             continue
         if re.search(r"fp8|w8a8|int8|mxfp8|8-?bit|q8", low):

@@ -37,7 +37,7 @@ def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, er
     import numpy as np
 
     r = model.residual
-    middle = priced.log_speedup + correction(table, priced, r)
+    middle = priced.log_speedup + correction(table, priced, r) + fleet_shift(table, r)
     prior = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + doubt(table, r)
     variance = prior + (r["acceptance_weight"] * priced.acceptance_log_sd) ** 2
     calibrated = np.zeros(len(table), dtype=bool)
@@ -70,6 +70,17 @@ def correction(table: Table, priced: Priced, residual: Mapping[str, Any]) -> Any
         mean, scale = chosen["scaling"][name]
         total = total + weight * np.clip((columns[name] - mean) / scale, -2.5, 2.5)
     return np.clip(total, -chosen["most"], chosen["most"])
+
+
+def fleet_shift(table: Table, residual: Mapping[str, Any]) -> Any:
+    """Offsets that `specadvise fit` found on the user's own trials; zeros where nothing was refitted."""
+    import numpy as np
+
+    fleet = residual.get("fleet")
+    if fleet is None:
+        return np.zeros(len(table))
+    own = fleet.get("by_method", {})
+    return np.array([fleet["offset"] + own.get(label.method, 0.0) for label in table.labels])
 
 
 def features(table: Table, priced: Priced) -> dict[str, Any]:
@@ -164,6 +175,7 @@ def local_errors(table: Table, priced: Priced, model: Model) -> Any:
     logs = np.log(there)
     moved = replace(part, of=columns)
     logs = logs + correction(moved, Priced(logs, length, np.zeros(len(index)), priced.given[index]), model.residual)
+    logs = logs + fleet_shift(part, model.residual)
     return np.log(np.array([point.speedup for _, point in pairs])) - logs
 
 

@@ -31,7 +31,7 @@ _LENGTHS: dict[Task | None, tuple[float, float]] = {
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
 
 COLUMNS = (
-    "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older", "memory",
+    "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older", "memory", "graph_tokens",
     "tp", "active", "routed", "expert_share", "read_always", "params", "layers", "hidden", "vocabulary", "bits",
     "weight_only", "compute_bits", "kv_bytes", "kv_heads", "window_kv_bytes", "window", "hybrid", "moe",
     "draft_read", "draft_bits", "draft_layers", "draft_kv",
@@ -68,13 +68,14 @@ class Labels:
 def era_of(engine: str, version: str | None) -> float:
     """Position of an engine's release between its early speculation (0) and today's overlapped one (1)."""
     if not version:
-        return 0.42
+        return 0.8 if engine == "sglang" else 0.42
     text = version.lower()
     if "v0" in text.split(",")[0].split() or re.match(r"v?0\.[0-7]\.", text) and engine == "vllm":
         return 0.0
-    found = re.search(r"0\.(\d+)", text)
+    found = re.search(r"0\.(\d+)(?:\.(\d+))?", text)
     if engine == "sglang":
-        return min(1.0, int(found.group(1)) / 6.0) if found else 0.42
+        release = int(found.group(1)) + 0.1 * int(found.group(2) or 0) if found else 5.0
+        return min(1.0, max(0.0, release - 4.2))
     if found:
         return min(1.0, 0.25 + 0.75 * (int(found.group(1)) - 8) / 16.0)
     year = re.search(r"20(2\d)", text)
@@ -133,7 +134,7 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     numbers = [
         card.bandwidth_gbs, card.tflops16, card.tflops8, card.tflops4, card.link_gbs, float(card.nvlink),
         float(card.consumer), float(card.amd), float(not card.amd and not card.assumed and card.tflops8 <= card.tflops16),
-        card.memory_gib,
+        card.memory_gib, 1024.0 if card.bandwidth_gbs > 6000 and not card.amd else 512.0,
         float(devices), target.active_params, target.routed_params, target.expert_share, target.read_always,
         target.params, target.layers, target.hidden, target.vocabulary, target.bits,
         float(target.weight_only), float(target.compute_bits), target.kv_bytes, target.kv_heads,

@@ -27,6 +27,7 @@ from profiles.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("advisor.cli.advise:advise", "Decide whether speculation pays here, and write the vLLM config."),
+    "fit": ("advisor.cli.fit:fit", "Correct predictions by your own saved trials."),
     "init": ("advisor.cli.init:init", "Write a commented deployment file to start from."),
     "predict": ("advisor.cli.predict:predict", "Predict the speed-up of many setups, one JSON case a line."),
     "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server."),

@@ -47,6 +47,7 @@ def _pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, 
     # Narrower formats come less close to their peak, and a card without the units computes in sixteen bits.
     peak = c["tflops16"] * (peak / c["tflops16"]) ** p["narrow_gain"]
     efficiency = p["compute_efficiency"] * np.where(c["weight_only"] > 0, p["weight_only_compute"], 1.0)
+    efficiency = efficiency * np.where(c["consumer"] > 0, p["consumer_compute"], 1.0)
     efficiency = efficiency * np.where(c["routed"] > 0, p["moe_compute"], 1.0)
     compute = tokens * 2.0 * c["active"] / tp / (peak * 1e9 * efficiency)
     q = p["overlap"]
@@ -110,29 +111,32 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     verify = _pass_ms(c, p, tokens, running, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
     verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
-    verify = verify + _lost_graphs_ms(c, p) * np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
+    verify = verify + _lost_graphs_ms(c, p, running, tokens) * np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
     return StepTimes(
         baseline=base,
         verify=verify,
         draft=_draft_ms(c, p, running, context),
         overhead=_overhead_ms(c, p, running, tokens),
-        prefill=_prefill_ms(c, p, host),
+        prefill=_prefill_ms(c, p, host, running),
         draft_prefill=_draft_prefill_ms(c, p),
     )
 
 
-def _lost_graphs_ms(c: Columns, p: Constants) -> Any:
+def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     """What a verify step pays where plain decoding runs as one captured graph and verifying does not.
 
     vLLM from 0.12 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
-    launch their recurrent layers one by one.
+    launch their recurrent layers one by one. Steps of more tokens than were captured (512 by default, requests times
+    k + 1) run without a graph although the same requests' plain step has one.
     """
     import numpy as np
 
     vllm = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
     older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
     hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
-    return vllm * (1.0 - c["eager"]) * c["layers"] * (older + hybrid)
+    beyond = tokens / c["graph_tokens"] - 1.0
+    beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
+    return vllm * (1.0 - c["eager"]) * c["layers"] * (older + hybrid + beyond)
 
 
 def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
@@ -146,8 +150,8 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     kv = running * context * c["draft_kv"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     layer = np.where(c["drafter_model"] > 0, p["draft_model_layer_ms"], p["head_layer_ms"])
     host = c["draft_layers"] * layer + np.where(
-        c["drafter_model"] > 0, p["draft_model_pass_ms"], p["head_pass_ms"]
-    ) * np.where(c["sglang"] > 0, p["sglang_draft"], 1.0)
+        c["drafter_model"] > 0, p["draft_model_pass_ms"], np.where(c["parallel"] > 0, p["block_pass_ms"], p["head_pass_ms"])
+    ) * np.where((c["sglang"] > 0) & (c["parallel"] <= 0), p["sglang_draft"], 1.0)
     comm = _communication(c, p, tokens, c["draft_layers"])
     q = p["overlap"]
     once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
@@ -166,17 +170,25 @@ def _overhead_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     vllm = vllm + np.where(c["lookup"] > 0, 0.0, p["round_vllm_ms"])
     sglang = p["round_sglang_ms"]
     base = np.where(c["sglang"] > 0, sglang, vllm)
-    each = np.where(c["sglang"] > 0, p["round_request_sglang_ms"], p["round_request_ms"])
-    each = each + np.where(c["sglang"] > 0, 0.0, first * p["round_request_v0_ms"])
+    each = np.where(
+        c["sglang"] > 0,
+        p["round_request_sglang_ms"] + (1.0 - c["era"]) * p["round_request_old_sglang_ms"],
+        p["round_request_ms"] + first * p["round_request_v0_ms"],
+    )
+    # Without the overlap a step also waits for the host's work on every request.
+    overlapped = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
+    each = each + np.where(c["lookup"] > 0, overlapped * p["sync_request_ms"], 0.0)
     return base + running * each
 
 
-def _prefill_ms(c: Columns, p: Constants, host: Any) -> Any:
-    """Engine time of one request's prompt: computing it, or at least reading the weights once."""
-    tokens = c["prompt"]
-    full = _pass_ms(c, p, tokens, tokens * 0.0, tokens, tokens)
-    # Prompts of many requests share one pass: only the first of a group pays the weights' read.
-    return full * p["prefill_share"] + (tokens > 0) * host * 0.5
+def _prefill_ms(c: Columns, p: Constants, host: Any, running: Any) -> Any:
+    """Engine time of one request's prompt. Prompts of many requests share a pass, so they share the weights' read."""
+    import numpy as np
+
+    prompt = np.maximum(1.0, c["prompt"])
+    together = np.clip(np.minimum(running, p["prefill_tokens"] / prompt), 1.0, None)
+    full = _pass_ms(c, p, prompt * together, 0.0 * running, 0.5 * prompt, prompt * together)
+    return (c["prompt"] > 0) * (full * p["prefill_share"] + 0.5 * host) / together
 
 
 def _draft_prefill_ms(c: Columns, p: Constants) -> Any:

@@ -54,7 +54,7 @@ def _training(folds: Folds, model: Model) -> tuple[Any, Any, Any]:
     labels = [row.source_group for row in folds.speedups.of]
     weight = np.array([labels.count(label) ** -0.5 for label in labels])
     stated = ~np.isnan(folds.speedups.table.of["acceptance"])
-    return x, residual, weight * np.where(stated, 1.0, 0.3)
+    return x, residual, weight * np.where(stated, 1.0, 0.3) * np.array([not row.sign_only for row in folds.speedups.of])
 
 
 def choose_correction(folds: Folds, held_out: Mapping[str, Model]) -> tuple[dict[str, Any], dict[str, Any]]:

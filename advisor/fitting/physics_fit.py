@@ -21,11 +21,11 @@ NOISE_SD = 0.07
 _STEP = 0.02
 
 
-def whitening(publications: Sequence[str], setups: Sequence[str], kinds: Sequence[str], unknown: Any) -> list[Any]:
+def whitening(publications: Sequence[str], setups: Sequence[str], kinds: Sequence[str], unknown: Any, vague: Any) -> list[Any]:
     """(rows, inverse Cholesky factor) of each publication's residual covariance.
 
     unknown: log standard deviation of the acceptance length by row; rows of one setup share its error, rows of one
-    target and method half of it.
+    target and method half of it. vague: further standard deviation of rows whose load is stated loosely.
     """
     import numpy as np
 
@@ -38,7 +38,7 @@ def whitening(publications: Sequence[str], setups: Sequence[str], kinds: Sequenc
         spread = unknown[rows]
         covariance = PUBLICATION_SD**2 + SETUP_SD**2 * same
         covariance = covariance + np.outer(spread, spread) * np.where(same, 1.0, np.where(alike, 0.5, 0.0))
-        covariance = covariance + NOISE_SD**2 * np.eye(len(rows))
+        covariance = covariance + np.diag(NOISE_SD**2 + vague[rows] ** 2)
         blocks.append((rows, np.linalg.inv(np.linalg.cholesky(covariance))))
     return blocks
 

@@ -75,8 +75,8 @@ def speedup_rows(source: Sequence[Measurement] | None = None) -> Rows:
     source = measurements() if source is None else source
     return rows_from([
         row for row in source
-        if row.speedup and row.engine in ("vllm", "sglang") and row.k and row.load_value and not row.sign_only
-        and not row.tree and not _DOUBTED & set(row.flags)
+        if row.speedup and row.engine in ("vllm", "sglang") and row.k and row.load_value
+        and not row.tree and not _DOUBTED & set(row.flags) and (row.gpu or "gpu_unsure" not in row.flags)
     ])
 
 

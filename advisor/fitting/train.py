@@ -14,6 +14,8 @@ from advisor.fitting.rows import Rows, setup_of
 
 INFERRED_SD = 0.15
 """How far an acceptance length read backwards from a speed-up may be off (log)."""
+VAGUE_SD = 0.25
+"""How far a speed-up may be off (log) whose load is an upper bound."""
 
 NO_RESIDUAL: dict[str, Any] = {
     "setup_sd": 0.11, "local_sd": 0.08, "noise_sd": 0.03, "load_length": 2.0, "k_length": 1.0,
@@ -52,13 +54,14 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
     labels = [row.source_group for row in speedups.of]
     setups = [setup_of(row) for row in speedups.of]
     kinds = [repr((row.source_group, row.target, row.method)) for row in speedups.of]
+    vague = np.array([VAGUE_SD if row.sign_only else 0.0 for row in speedups.of])
     stated = ~np.isnan(table.of["acceptance"])
     constants: dict[str, float] | None = None
     for turn in range(2):
         middle, spread = prior_lengths(table, prior)
         k = table.of["k"]
         length = np.where(stated, np.clip(np.nan_to_num(table.of["acceptance"], nan=1.0), 1.0, k + 1.0), middle)
-        blocks = whitening(labels, setups, kinds, np.where(stated, 0.0, spread))
+        blocks = whitening(labels, setups, kinds, np.where(stated, 0.0, spread), vague)
         constants = fit_physics(table, log_speedup, length, blocks, constants, rounds=7 if constants is None else 4)
         if turn:
             break
@@ -69,7 +72,7 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
         prior = fit_acceptance(
             joined(acceptance.table, rows_of(table, silent)),
             np.concatenate([observed, implied[silent]]),
-            np.concatenate([np.zeros(len(observed)), np.full(len(silent), INFERRED_SD)]),
+            np.concatenate([np.zeros(len(observed)), INFERRED_SD + vague[silent]]),
             publications + [labels[i] for i in silent],
         )
     assert constants is not None
