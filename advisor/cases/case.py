@@ -18,7 +18,7 @@ from profiles.methods import METHODS, method
 from profiles.workload import Task, parse_task
 
 MOST_K = 128
-"""No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16, and verifying more pays nowhere."""
+"""No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16; verifying more pays nowhere."""
 MOST_TOKENS = 4_000_000
 MOST_RUNNING = 65_536
 _SHOWN = 60

@@ -115,7 +115,7 @@ def _card(card: Gpu, assumed: bool) -> CardFacts:
     base = rates.get("bf16") or rates.get("fp16") or card.memory_bandwidth_gbs * _TUNED_BYTES_PER_FLOP
     eight = rates.get("fp8") or base
     link = (card.nvlink_gbs or card.link_gbs or 0.0) / 2 or (card.pcie_gbs or 2 * _PCIE_GBS) / 2
-    datacentre = "HBM" in card.name or card.memory_bandwidth_gbs >= 1400 and not card.name.startswith("RTX")
+    datacentre = "HBM" in card.name or (card.memory_bandwidth_gbs >= 1400 and not card.name.startswith("RTX"))
     return CardFacts(
         name=card.name,
         bandwidth_gbs=card.memory_bandwidth_gbs,
@@ -124,7 +124,7 @@ def _card(card: Gpu, assumed: bool) -> CardFacts:
         tflops8=eight,
         tflops4=rates.get("fp4") or eight,
         link_gbs=link,
-        nvlink=bool(card.nvlink_gbs) and "bridge" not in card.link or "infinity" in card.link,
+        nvlink=(bool(card.nvlink_gbs) and "bridge" not in card.link) or "infinity" in card.link,
         consumer=not datacentre,
         amd=card.vendor == "amd",
         assumed=assumed,
@@ -279,7 +279,8 @@ def _assumed_target(
     return TargetFacts(
         params=total * 1e9, active_params=active * 1e9 * 0.94, routed_params=routed,
         expert_share=min(1.0, 0.7 * active / total) if mixture else 1.0,
-        read_always=max(1e6, total * 1e9 * 0.94 - routed), layers=layers, hidden=hidden, vocabulary=150_000.0 if total > 3 else 60_000.0,
+        read_always=max(1e6, total * 1e9 * 0.94 - routed), layers=layers, hidden=hidden,
+        vocabulary=150_000.0 if total > 3 else 60_000.0,
         bits=bits, weight_only=weight_only, compute_bits=compute, kv_bytes=kv, kv_heads=8.0, window_kv_bytes=0.0,
         window=0.0, hybrid=False, mtp_params=0.0, assumed=tuple(assumed),
     )

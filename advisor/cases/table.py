@@ -31,7 +31,8 @@ _LENGTHS: dict[Task | None, tuple[float, float]] = {
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
 
 COLUMNS = (
-    "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older", "memory", "graph_tokens",
+    "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
+    "memory", "graph_tokens",
     "tp", "active", "routed", "expert_share", "read_always", "params", "layers", "hidden", "vocabulary", "bits",
     "weight_only", "compute_bits", "kv_bytes", "kv_heads", "window_kv_bytes", "window", "hybrid", "moe",
     "draft_read", "draft_bits", "draft_layers", "draft_kv",
@@ -70,7 +71,7 @@ def era_of(engine: str, version: str | None) -> float:
     if not version:
         return 0.8 if engine == "sglang" else 0.42
     text = version.lower()
-    if "v0" in text.split(",")[0].split() or re.match(r"v?0\.[0-7]\.", text) and engine == "vllm":
+    if "v0" in text.split(",")[0].split() or (re.match(r"v?0\.[0-7]\.", text) and engine == "vllm"):
         return 0.0
     found = re.search(r"0\.(\d+)(?:\.(\d+))?", text)
     if engine == "sglang":
@@ -112,7 +113,8 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
     draft = draft_facts(case.method, case.draft, case.draft_params_b, target)
     described = method(case.method)
-    devices = case.tensor_parallel or case.n_gpus or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
+    devices = case.tensor_parallel or case.n_gpus
+    devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
     k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
     running = case.load_value if case.load_kind in ("batch_size", "concurrency") and case.load_value else None
@@ -133,7 +135,8 @@ def _row(case: Case) -> tuple[list[float], Labels]:
         length = 1.0 + sum(case.per_position[:k])
     numbers = [
         card.bandwidth_gbs, card.tflops16, card.tflops8, card.tflops4, card.link_gbs, float(card.nvlink),
-        float(card.consumer), float(card.amd), float(not card.amd and not card.assumed and card.tflops8 <= card.tflops16),
+        float(card.consumer), float(card.amd),
+        float(not card.amd and not card.assumed and card.tflops8 <= card.tflops16),
         card.memory_gib, 1024.0 if card.bandwidth_gbs > 6000 and not card.amd else 512.0,
         float(devices), target.active_params, target.routed_params, target.expert_share, target.read_always,
         target.params, target.layers, target.hidden, target.vocabulary, target.bits,

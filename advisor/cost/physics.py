@@ -111,7 +111,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     verify = _pass_ms(c, p, tokens, running, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
     verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
-    verify = verify + _lost_graphs_ms(c, p, running, tokens) * np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
+    drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
+    verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens)
     return StepTimes(
         baseline=base,
         verify=verify,
@@ -150,7 +151,9 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     kv = running * context * c["draft_kv"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     layer = np.where(c["drafter_model"] > 0, p["draft_model_layer_ms"], p["head_layer_ms"])
     host = c["draft_layers"] * layer + np.where(
-        c["drafter_model"] > 0, p["draft_model_pass_ms"], np.where(c["parallel"] > 0, p["block_pass_ms"], p["head_pass_ms"])
+        c["drafter_model"] > 0,
+        p["draft_model_pass_ms"],
+        np.where(c["parallel"] > 0, p["block_pass_ms"], p["head_pass_ms"]),
     ) * np.where((c["sglang"] > 0) & (c["parallel"] <= 0), p["sglang_draft"], 1.0)
     comm = _communication(c, p, tokens, c["draft_layers"])
     q = p["overlap"]

@@ -1,4 +1,4 @@
-"""`make fit` (python -m advisor.fitting): fit everything that prediction reads and write it, readable, where it is read.
+"""`make fit` (python -m advisor.fitting): fit all that prediction reads and write it, readable, where it is read.
 
 The same rows give the same numbers to 1e-6 and the same choice of correction: nothing here draws at random.
 """
@@ -39,7 +39,7 @@ def fitted_documents(folds: Folds | None = None) -> dict[Path, dict[str, Any]]:
     return {
         ROOT / "cost" / "physics.json": physics_document(whole, folds),
         ROOT / "cases" / "acceptance.json": {
-            "about": "Effects on the logit of a drafted token's conditional acceptance; see advisor/cases/acceptance.py.",
+            "about": "Effects on the logit of a drafted token's conditional acceptance (advisor/cases/acceptance.py).",
             **origin(folds), **whole.acceptance,
         },
         ROOT / "cases" / "residual.json": residual,

@@ -25,16 +25,21 @@ def _candidates() -> dict[str, Callable[[], Any] | None]:
     """By name, simplest first."""
     from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.kernel_ridge import KernelRidge
-    from sklearn.linear_model import Ridge
 
     return {
         "none": None,
-        "ridge": lambda: Ridge(alpha=100.0),
+        "ridge": _ridge,
         "kernel": lambda: KernelRidge(alpha=10.0, kernel="rbf", gamma=0.03),
         "boosting": lambda: GradientBoostingRegressor(
             n_estimators=60, max_depth=2, learning_rate=0.05, min_samples_leaf=15, random_state=0
         ),
     }
+
+
+def _ridge() -> Any:
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha=100.0)
 
 
 def _matrix(table: Table, model: Model) -> tuple[Any, Any, list[str]]:
@@ -50,7 +55,7 @@ def _training(folds: Folds, model: Model) -> tuple[Any, Any, Any]:
     import numpy as np
 
     x, modelled, _ = _matrix(folds.speedups.table, model)
-    residual = np.clip(np.log([row.speedup for row in folds.speedups.of]) - modelled, -0.5, 0.5)
+    residual = np.clip(np.log([row.speedup or 1.0 for row in folds.speedups.of]) - modelled, -0.5, 0.5)
     labels = [row.source_group for row in folds.speedups.of]
     weight = np.array([labels.count(label) ** -0.5 for label in labels])
     stated = ~np.isnan(folds.speedups.table.of["acceptance"])
@@ -86,21 +91,19 @@ def choose_correction(folds: Folds, held_out: Mapping[str, Model]) -> tuple[dict
     if chosen == "none":
         return NONE, {**compared, "chosen": "none"}
     # Anything but a linear correction would need its own code at run time: the linear one stands for them.
-    return _linear(folds, held_out), {**compared, "chosen": "ridge"}
+    return _linear(folds), {**compared, "chosen": "ridge"}
 
 
-def _linear(folds: Folds, held_out: Mapping[str, Model]) -> dict[str, Any]:
+def _linear(folds: Folds) -> dict[str, Any]:
     """The linear correction fitted on all rows."""
+    import numpy as np
+
     from advisor.fitting.train import train
 
     model = train(folds.acceptance, folds.speedups)
     x, residual, weight = _training(folds, model)
     mean, scale = x.mean(axis=0), x.std(axis=0) + 1e-6
-    build = _candidates()["ridge"]
-    assert build is not None
-    import numpy as np
-
-    fitted = build()
+    fitted = _ridge()
     fitted.fit(np.clip((x - mean) / scale, -2.5, 2.5), residual, sample_weight=weight)
     names = _matrix(folds.speedups.table, model)[2]
     return {

@@ -21,7 +21,9 @@ NOISE_SD = 0.07
 _STEP = 0.02
 
 
-def whitening(publications: Sequence[str], setups: Sequence[str], kinds: Sequence[str], unknown: Any, vague: Any) -> list[Any]:
+def whitening(
+    publications: Sequence[str], setups: Sequence[str], kinds: Sequence[str], unknown: Any, vague: Any
+) -> list[Any]:
     """(rows, inverse Cholesky factor) of each publication's residual covariance.
 
     unknown: log standard deviation of the acceptance length by row; rows of one setup share its error, rows of one

@@ -32,7 +32,9 @@ class Rows:
         return Rows(rows_of(self.table, kept), tuple(self.of[i] for i in kept))
 
 
-def case_of(row: Measurement, *, acceptance: bool = True, measured: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def case_of(
+    row: Measurement, *, acceptance: bool = True, measured: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """A measurement's setup as a case line's object, without its answer."""
     fields = asdict(row)
     case = {name: fields[name] for name in (

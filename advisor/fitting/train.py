@@ -50,7 +50,7 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
     publications = [row.source_group for row in acceptance.of]
     prior = fit_acceptance(acceptance.table, observed, np.zeros(len(observed)), publications)
     table = speedups.table
-    log_speedup = np.log([row.speedup for row in speedups.of])
+    log_speedup = np.log([row.speedup or 1.0 for row in speedups.of])
     labels = [row.source_group for row in speedups.of]
     setups = [setup_of(row) for row in speedups.of]
     kinds = [repr((row.source_group, row.target, row.method)) for row in speedups.of]
@@ -75,5 +75,4 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
             np.concatenate([np.zeros(len(observed)), INFERRED_SD + vague[silent]]),
             publications + [labels[i] for i in silent],
         )
-    assert constants is not None
-    return Model(constants, prior, NO_RESIDUAL)
+    return Model(constants or {}, prior, NO_RESIDUAL)
