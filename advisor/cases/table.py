@@ -136,7 +136,7 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     numbers = [
         card.bandwidth_gbs, card.tflops16, card.tflops8, card.tflops4, card.link_gbs, float(card.nvlink),
         float(card.consumer), float(card.amd),
-        float(not card.amd and not card.assumed and card.tflops8 <= card.tflops16),
+        float(not card.assumed and card.tflops8 <= card.tflops16),
         card.memory_gib, 1024.0 if card.bandwidth_gbs > 6000 and not card.amd else 512.0,
         float(devices), target.active_params, target.routed_params, target.expert_share, target.read_always,
         target.params, target.layers, target.hidden, target.vocabulary, target.bits,

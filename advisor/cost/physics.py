@@ -48,8 +48,11 @@ def _pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, 
     peak = c["tflops16"] * (peak / c["tflops16"]) ** p["narrow_gain"]
     efficiency = p["compute_efficiency"] * np.where(c["weight_only"] > 0, p["weight_only_compute"], 1.0)
     efficiency = efficiency * np.where(c["consumer"] > 0, p["consumer_compute"], 1.0)
-    efficiency = efficiency * np.where(c["routed"] > 0, p["moe_compute"], 1.0)
-    compute = tokens * 2.0 * c["active"] / tp / (peak * 1e9 * efficiency)
+    rate = peak * 1e9 * efficiency
+    # Products of experts that see few tokens each are fed from memory: the card's bandwidth bounds their rate too.
+    fed = c["bandwidth"] * 1e6 * p["moe_intensity"]
+    rate = np.where(c["routed"] > 0, 1.0 / (1.0 / rate + 1.0 / fed), rate)
+    compute = tokens * 2.0 * c["active"] / tp / rate
     q = p["overlap"]
     matrices = (read**q + compute**q) ** (1.0 / q)
     shards = np.minimum(tp, np.maximum(1.0, c["kv_heads"]))
