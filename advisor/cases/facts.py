@@ -77,6 +77,8 @@ class TargetFacts:
     kv_heads: float
     window_kv_bytes: float
     window: float
+    state_bytes: float
+    """What the linear-attention or Mamba layers keep of a request, whatever its length."""
     hybrid: bool
     """Has linear-attention or Mamba layers."""
     mtp_params: float
@@ -222,6 +224,7 @@ def target_facts(
         kv_heads=float(min(heads)) if heads else 1.0,
         window_kv_bytes=sum(2.0 * g.layers * g.kv_heads * g.head_dim for g in sliding) * element,
         window=float(max((g.window or 0 for g in sliding), default=0)),
+        state_bytes=float(sum(g.layers * g.state_bytes for g in shape.attention if g.kind == "linear")),
         hybrid=any(g.kind == "linear" for g in shape.attention),
         mtp_params=shape.mtp_params / max(1, shape.mtp_layers) if shape.mtp_layers else 0.0,
         assumed=(),
@@ -282,7 +285,7 @@ def _assumed_target(
         read_always=max(1e6, total * 1e9 * 0.94 - routed), layers=layers, hidden=hidden,
         vocabulary=150_000.0 if total > 3 else 60_000.0,
         bits=bits, weight_only=weight_only, compute_bits=compute, kv_bytes=kv, kv_heads=8.0, window_kv_bytes=0.0,
-        window=0.0, hybrid=False, mtp_params=0.0, assumed=tuple(assumed),
+        window=0.0, state_bytes=0.0, hybrid=False, mtp_params=0.0, assumed=tuple(assumed),
     )
 
 

@@ -34,7 +34,7 @@ COLUMNS = (
     "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
     "memory", "graph_tokens",
     "tp", "active", "routed", "expert_share", "read_always", "params", "layers", "hidden", "vocabulary", "bits",
-    "weight_only", "compute_bits", "kv_bytes", "kv_heads", "window_kv_bytes", "window", "hybrid", "moe",
+    "weight_only", "compute_bits", "kv_bytes", "kv_heads", "window_kv_bytes", "window", "state", "hybrid", "moe",
     "draft_read", "draft_bits", "draft_layers", "draft_kv",
     "k", "running", "qps", "prompt", "output", "temperature", "metric_tpot", "metric_latency",
     "sglang", "other_engine", "era", "eager", "tree",
@@ -141,7 +141,7 @@ def _row(case: Case) -> tuple[list[float], Labels]:
         float(devices), target.active_params, target.routed_params, target.expert_share, target.read_always,
         target.params, target.layers, target.hidden, target.vocabulary, target.bits,
         float(target.weight_only), float(target.compute_bits), target.kv_bytes, target.kv_heads,
-        target.window_kv_bytes, target.window, float(target.hybrid), float(target.routed_params > 0),
+        target.window_kv_bytes, target.window, target.state_bytes, float(target.hybrid), float(target.routed_params > 0),
         draft.read_params, draft.bits, draft.layers, draft.kv_bytes,
         float(k), float(running or 1.0), float(qps), float(case.prompt_len if case.prompt_len is not None else
                                                           prompt_default),

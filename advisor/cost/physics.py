@@ -59,6 +59,8 @@ def _pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, 
     window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
     kv = running * (context * c["kv_bytes"] + window * c["window_kv_bytes"]) / shards
     kv = kv / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
+    # Recurrent layers read a request's state once and write it after every token, so that rejected ones can be undone.
+    kv = kv + (running + tokens) * c["state"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     attention = tokens * context * 4.0 * c["hidden"] * c["layers"] / tp / (c["tflops16"] * 1e9 * p["attention_compute"])
     attention = np.where(c["hybrid"] > 0, 0.3 * attention, attention)
     return matrices + kv + attention + _communication(c, p, tokens)
@@ -193,7 +195,8 @@ def _prefill_ms(c: Columns, p: Constants, host: Any, running: Any) -> Any:
 
     prompt = np.maximum(1.0, c["prompt"])
     together = np.clip(np.minimum(running, p["prefill_tokens"] / prompt), 1.0, None)
-    full = _pass_ms(c, p, prompt * together, 0.0 * running, 0.5 * prompt, prompt * together)
+    alone = {**c, "state": 0.0 * c["state"]}
+    full = _pass_ms(alone, p, prompt * together, 0.0 * running, 0.5 * prompt, prompt * together)
     return (c["prompt"] > 0) * (full * p["prefill_share"] + 0.5 * host) / together
 
 
