@@ -6,6 +6,7 @@ from advisor.compatibility import accelerator_note, doubts, engine_warnings, for
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.decision import Choice, best_cell, decide
+from advisor.draft_map import draft_map
 from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
@@ -58,6 +59,8 @@ def advise(situation: Situation, created_at: str) -> Record:
         per_position={
             label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"
         },
+        proposals=situation.proposals,
+        draft_map=draft_map(pricing),
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},

@@ -1,53 +1,116 @@
-"""Candidates proposed from the catalog where the deployment names none."""
+"""Candidates proposed from the catalog where the deployment names none, each with its reason."""
 
 from __future__ import annotations
 
-from profiles.catalog.models import heads_for, small_models_for
+import math
+from collections.abc import Iterator
+
+from advisor.record import Proposal
+from profiles.catalog.models import DraftHead, heads_for, same_series, small_models_for
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, ModelRef
 from profiles.methods import METHODS, Method
 
 _SMALLEST_RATIO, _LARGEST_RATIO = 0.003, 0.25
+_USUAL_RATIO = 0.05
 _MOST_DRAFTS = 2
-
-
-def _usable(described: Method, release: Release, on_cpu: bool) -> bool:
-    return described.name in release.methods and (described.runs_on_cpu or not on_cpu)
 
 
 def propose(
     target: ModelShape, release: Release, *, on_cpu: bool = False, max_k: int = 5
-) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """Candidates for a target and the assumptions they rest on.
+) -> tuple[tuple[Candidate, ...], tuple[Proposal, ...]]:
+    """Candidates for a target, and everything the catalog has for it with the reason why it is one or is not.
 
     Heads trained for this very target, layers in its own checkpoint, at most two small models of the same tokenizer
     family, and the lookups, which need nothing. Only methods this release starts (on the CPU engine, if asked).
     """
-    ks = tuple(range(1, max_k + 1))
     found: list[Candidate] = []
-    said: list[str] = []
+    said: list[Proposal] = []
+    for candidate, reason in _all(target, tuple(range(1, max_k + 1))):
+        refusal = _unstartable(METHODS.get(candidate.method), release, on_cpu)
+        if refusal is None:
+            found.append(candidate)
+        said.append(proposal_of(candidate, refusal or reason, taken=refusal is None))
     for head in heads_for(target.id):
-        if head.method in METHODS and _usable(METHODS[head.method], release, on_cpu):
-            found.append(Candidate(method=head.method, draft=ModelRef(id=head.id), k=ks))
-    if target.mtp_layers > 0 and _usable(METHODS["mtp"], release, on_cpu):
+        lacking = _unpriceable(head)
+        if lacking is not None:
+            said.append(Proposal(label=f"{head.method} {_short(head.id)}", method=head.method, draft=head.id,
+                                 taken=False, reason=lacking))
+    return tuple(found), tuple(said)
+
+
+def _unpriceable(head: DraftHead) -> str | None:
+    """Why a head of the catalog is no candidate whatever the release; None where it may be one."""
+    described = METHODS.get(head.method)
+    if described is None:
+        return f"vLLM has no method {head.method}"
+    lacking = sorted(set(head.settings) - described.settings)
+    return f"it needs {', '.join(lacking)}, which is not priced here" if lacking else None
+
+
+def proposal_of(candidate: Candidate, reason: str, *, taken: bool) -> Proposal:
+    """What the record says of one."""
+    draft = candidate.draft.id if candidate.draft is not None else None
+    return Proposal(label=candidate.label, method=candidate.method, draft=draft, taken=taken, reason=reason)
+
+
+def _unstartable(described: Method | None, release: Release, on_cpu: bool) -> str | None:
+    if described is None:
+        return "vLLM has no such method"
+    if described.name not in release.methods:
+        return f"vLLM {release.version} does not start {described.name}"
+    if on_cpu and not described.runs_on_cpu:
+        return f"{described.name} does not run on vLLM's CPU engine"
+    return None
+
+
+def _all(target: ModelShape, ks: tuple[int, ...]) -> Iterator[tuple[Candidate, str]]:
+    for head in heads_for(target.id):
+        if _unpriceable(head) is None:
+            draft = ModelRef(id=head.id)
+            yield Candidate(method=head.method, draft=draft, k=ks, settings=head.settings), _of_head(head)
+    layers = target.mtp_layers
+    if layers > 0:
         # More steps than layers must be a multiple of them.
-        layers = target.mtp_layers
-        found.append(Candidate(method="mtp", k=tuple(k for k in ks if k <= layers or k % layers == 0) or (layers,)))
-    if _usable(METHODS["draft_model"], release, on_cpu):
-        small = [
-            m for m in small_models_for(target) if _SMALLEST_RATIO <= m.params / max(1, target.params) <= _LARGEST_RATIO
-        ]
-        small.sort(key=lambda m: abs(m.params / target.params - 0.05))
-        found += [Candidate(method="draft_model", draft=ModelRef(id=m.id), k=ks) for m in small[:_MOST_DRAFTS]]
+        allowed = tuple(k for k in ks if k <= layers or k % layers == 0) or (layers,)
+        own = "layer that predicts" if layers == 1 else "layers that predict"
+        yield Candidate(method="mtp", k=allowed), f"the checkpoint brings {layers} {own} further tokens"
+    for small in _small_models(target):
+        share = small.params / target.params
+        series = "its own series, " if same_series(small.id, target.id) else ""
+        yield (
+            Candidate(method="draft_model", draft=ModelRef(id=small.id), k=ks),
+            f"{series}the same tokenizer and vocabulary ({target.vocab_size:,} tokens), {100 * share:.1f} % of the "
+            "target's parameters",
+        )
     for name in ("ngram", "suffix"):
         described = METHODS[name]
-        if _usable(described, release, on_cpu):
-            found.append(Candidate(method=name, k=ks))
-            if described.package:
-                said.append(
-                    f"{described.title} is considered: it needs the package {described.package} beside the engine"
-                )
-    if found:
-        said.insert(0, "candidates proposed from the catalog: " + ", ".join(c.label for c in found))
-    return tuple(found), tuple(said)
+        package = f"; needs the package {described.package} beside the engine" if described.package else ""
+        yield Candidate(method=name, k=ks), f"needs no draft: it copies what the text repeats{package}"
+
+
+def _small_models(target: ModelShape) -> list[ModelShape]:
+    """At most two, its own series first, then those nearest to the usual size of a draft."""
+    within = [
+        model
+        for model in small_models_for(target)
+        if _SMALLEST_RATIO <= model.params / max(1, target.params) <= _LARGEST_RATIO
+    ]
+
+    def rank(model: ModelShape) -> tuple[bool, float]:
+        share = model.active_params / max(1, target.active_params)
+        return not same_series(model.id, target.id), abs(math.log(share / _USUAL_RATIO))
+
+    return sorted(within, key=rank)[:_MOST_DRAFTS]
+
+
+def _of_head(head: DraftHead) -> str:
+    shape = {"config": "its published shape", "target": "a shape after the target's"}.get(head.shape_from, "")
+    priced = f", priced with {shape}" if shape else ""
+    doubt = "" if head.check == "ok" else ", the catalog entry not confirmed"
+    return f"a head trained for this target{priced}{doubt}"
+
+
+def _short(model_id: str) -> str:
+    return model_id.rstrip("/").rsplit("/", 1)[-1]

@@ -146,6 +146,47 @@ class EmittedConfig(Schema):
     notes: tuple[str, ...] = ()
 
 
+class Proposal(Schema):
+    """Something the catalog has for this target, looked at because the deployment names no candidates."""
+
+    label: str
+    method: str
+    draft: str | None
+    taken: bool
+    """Whether it became a candidate."""
+    reason: str
+    """Why it is one, or why not; one sentence without a full stop."""
+
+
+class DraftMapRow(Schema):
+    """One draft size. `speedup` and `k` stand beside `DraftMap.acceptance_lengths`; null where it does not fit."""
+
+    method: str
+    """draft_model, or the method of a trained head of one target layer."""
+    params: int
+    """Parameters the draft brings."""
+    fits: bool
+    """Whether at least one k leaves room in memory."""
+    speedup: tuple[float | None, ...]
+    """End to end, at the k that is best there."""
+    k: tuple[int | None, ...]
+    break_even_acceptance_length: float | None
+    """At the reference k; null where even drafts that are always accepted do not pay."""
+
+
+class DraftMap(Schema):
+    """What draft size and acceptance would pay here, drafts that do not exist included: medians, no intervals."""
+
+    running: int
+    """The load decided for."""
+    reference_k: int
+    """The k that acceptance lengths are stated at; each cell has its own best k."""
+    acceptance_lengths: tuple[float, ...]
+    """Mean tokens per step at the reference k, bonus included."""
+    rows: tuple[DraftMapRow, ...]
+    cost_source: str
+
+
 class Record(Schema):
     """Everything, re-derivable: `specadvise report record.json` prints what the run printed."""
 
@@ -164,4 +205,8 @@ class Record(Schema):
     provenance: Provenance
     per_position: dict[str, tuple[Quantity, ...]] = Field(default_factory=dict)
     """Per-position acceptance by candidate label (unconditional)."""
+    proposals: tuple[Proposal, ...] = ()
+    """What the catalog has for this target, where the deployment names no candidates."""
+    draft_map: DraftMap | None = None
+    """Null where this release starts no method that could use a draft of one's own."""
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from advisor.record import Proposal
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
@@ -30,6 +31,8 @@ class Situation:
     gpu_count: int
     evidence: tuple[Evidence, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)
+    proposals: tuple[Proposal, ...] = ()
+    """What the catalog has for the target, where the deployment names no candidates."""
 
     @property
     def trial(self) -> TrialEvidence | None:

@@ -79,12 +79,16 @@ def _start(file: str, number: int, engine: str, arguments: str, lines: list[str]
     ahead = "\n".join(lines[:own])
     spec = re.search(r"SpeculativeConfig\(method='(\w+)', model=(?:'([^']*)'|None), num_spec_tokens=(\d+)", config)
     total = re.search(r"Desired GPU memory utilization is \(([\d.]+), ([\d.]+) GiB\)", mine)
+    # The V0 engine's one long line of its memory profile.
+    profiled = re.search(r"total_gpu_memory \(([\d.]+) ?GiB\) x gpu_memory_utilization \(([\d.]+)\)", mine)
     states = re.search(r"'eagle_aux_hidden_state_layer_ids': \[([\d, ]+)\]", arguments)
     levels = re.search(
         r"The current --gpu-memory-utilization=([\d.]+) is equivalent to --gpu-memory-utilization=([\d.]+) ", mine
     )
     utilization = _number(r"'gpu_memory_utilization': ([\d.]+)", arguments)
-    if utilization is None and (total or levels):
+    if profiled:
+        utilization = float(profiled[2])
+    elif utilization is None and (total or levels):
         utilization = float((total or levels)[1])  # type: ignore[index]
     capture = re.search(r"'?max_cudagraph_capture_size'?:? ?(\d+)", config) or re.search(r"\(largest=(\d+)\)", mine)
     sizes = re.search(r"cudagraph_capture_sizes'?\"?: ?\[([\d, ]+)\]", config)
@@ -104,7 +108,7 @@ def _start(file: str, number: int, engine: str, arguments: str, lines: list[str]
         batched_tokens=_last(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)", ahead + mine)
         or _whole(r"'max_num_batched_tokens': (\d+)", arguments),
         utilization=utilization,
-        total_gib=float(total[2]) / float(total[1]) if total else None,
+        total_gib=float(profiled[1]) if profiled else float(total[2]) / float(total[1]) if total else None,
         kv_cache_dtype=(re.search(r"kv_cache_dtype=(\w+)", config) or ["", "auto"])[1],
         block_size=_whole(r"'block_size': (\d+)", arguments),
         prefix_caching="enable_prefix_caching=True" in config,
@@ -112,9 +116,10 @@ def _start(file: str, number: int, engine: str, arguments: str, lines: list[str]
         captured_tokens=captured,
         runner="v1" if "gpu_model_runner.py" in mine or "model_runner.py" not in mine else "v2",
         hidden_state_layers=len(states[1].split(",")) if states else 0,
-        weights_gib=_number(r"Model loading took ([\d.]+) GiB", mine),
-        available_gib=_number(r"Available KV cache memory: ([\d.]+) GiB", mine),
-        kv_tokens=_whole(r"KV cache size: ([\d,]+) tokens", mine),
+        weights_gib=_number(r"(?:Model loading took|model weights take) ([\d.]+) ?GiB", mine),
+        available_gib=_least(r"Available KV cache memory: ([\d.]+) GiB", mine)
+        or _least(r"memory reserved for KV Cache is ([\d.]+) ?GiB", mine),
+        kv_tokens=_tokens(mine),
         max_concurrency=_number(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", mine),
     )
 
@@ -133,6 +138,19 @@ def _number(pattern: str, text: str) -> float | None:
 def _whole(pattern: str, text: str) -> int | None:
     found = re.search(pattern, text)
     return int(found[1].replace(",", "")) if found else None
+
+
+def _least(pattern: str, text: str) -> float | None:
+    """Every worker says its own; the smallest decides."""
+    found = [float(value) for value in re.findall(pattern, text)]
+    return min(found) if found else None
+
+
+def _tokens(text: str) -> int | None:
+    """KV tokens: as stated, or the V0 engine's blocks of 16."""
+    found = [int(value.replace(",", "")) for value in re.findall(r"KV cache size: ([\d,]+) tokens", text)]
+    blocks = re.findall(r"# (?:GPU|cuda) blocks: (\d+)", text)
+    return min(found) if found else 16 * int(blocks[-1]) if blocks else None
 
 
 def _last(pattern: str, text: str) -> int | None:

@@ -38,8 +38,22 @@ def resolve_model(ref: ModelRef, base: Path, *, offline: bool = False) -> ModelS
 
     Raises:
         ModelNotFound: nothing was found; the sentence says where was looked and what to do.
-        InputError: config.json, a tokenizer file or a weights file was found and cannot be used.
+        InputError: config.json, a tokenizer file or a weights file was found and cannot be used, or stated facts are
+            not enough for a model that was not found.
     """
+    if ref.facts is None:
+        return _resolve(ref, base, offline=offline)
+    from profiles.overrides import shape_of_facts
+
+    try:
+        known = _resolve(ref, base, offline=offline)
+    except ModelNotFound:
+        known = None
+    return shape_of_facts(ref.id, ref.facts, known)
+
+
+def _resolve(ref: ModelRef, base: Path, *, offline: bool) -> ModelShape:
+    """What files, the hub or the catalog say of a model."""
     folder = _folder(ref.id, base)
     if folder is not None:
         return _from_folder(ref, folder, f"folder {folder}")

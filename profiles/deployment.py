@@ -31,6 +31,35 @@ from profiles.schema import (
 )
 from profiles.workload import Workload
 
+Billions = Annotated[float, Field(gt=0, le=10**5), number]
+"""Parameters in 10^9."""
+Width = Annotated[int, Field(ge=1, le=10**8), number]
+"""A dimension of a model."""
+Rate = Annotated[float, Field(gt=0, le=10**7), number]
+"""GB/s or TFLOP/s."""
+
+
+class ModelFacts(Schema):
+    """What you know of a model: over what was found of it, or instead where nobody knows it. Left out is taken as
+    found; a model found nowhere needs params_b, num_layers, hidden_size, kv_heads, head_dim and vocab_size."""
+
+    params_b: Billions | None = None
+    """Parameters, in 10^9."""
+    active_params_b: Billions | None = None
+    """Parameters one token multiplies with (mixtures of experts), in 10^9."""
+    bits_per_weight: Annotated[float, Field(gt=0, le=64), number] | None = None
+    """Mean bits a stored parameter takes, scales included."""
+    num_layers: Width | None = None
+    hidden_size: Width | None = None
+    num_attention_heads: Width | None = None
+    kv_heads: Width | None = None
+    """Key/value heads of a layer."""
+    head_dim: Width | None = None
+    intermediate_size: Width | None = None
+    vocab_size: Width | None = None
+    max_position_embeddings: TokenLimit | None = None
+    """Longest request the model was trained for, tokens."""
+
 
 class ModelRef(Schema):
     """A model: an HF id or a folder. A plain string is taken as `id`."""
@@ -39,6 +68,8 @@ class ModelRef(Schema):
     """HF id (org/name) or a folder with config.json; a relative folder is relative to the deployment file."""
     revision: str | None = None
     """Branch, tag or commit on the hub."""
+    facts: ModelFacts | None = None
+    """What you know of its shape better than its files or the catalog."""
 
     @model_validator(mode="before")
     @classmethod
@@ -108,6 +139,13 @@ class Hardware(Schema):
     """GPUs of this machine that the engine may use; defaults to what the parallel sizes need."""
     memory_gib: Gib | None = None
     """Memory of one GPU (or the KV space of the CPU engine), where it differs from the catalog's."""
+    memory_bandwidth_gbs: Rate | None = None
+    """Peak memory bandwidth of one GPU, GB/s (10^9 bytes), where it differs from the catalog's."""
+    dense_tflops: dict[Literal["fp16", "bf16", "tf32", "fp8", "int8", "fp4"], Rate] = Field(default_factory=dict)
+    """Dense peak by number format, TFLOP/s, where it differs from the catalog's. A GPU the catalog has not needs
+    memory_gib, memory_bandwidth_gbs and at least one of these."""
+    link_gbs: Rate | None = None
+    """Bandwidth between the GPUs of one engine, GB/s per GPU, both directions together."""
     power_cap_w: Annotated[Watts, Field(gt=0)] | None = None
     """Power limit in force, when below the card's own."""
 

@@ -85,13 +85,15 @@ def flags_of(given: dict[str, Any]) -> Flags:
         flags[("workload", "sampling", "temperature")] = ("--temperature", given["temperature"])
     if given.get("concurrency") is not None and given.get("rate") is not None:
         raise InputError("both --concurrency and --rate are given: state one, the other follows from it")
-    candidates = candidates_of(given.get("method") or (), given.get("draft") or (), given.get("k"))
+    candidates = candidates_of(given.get("method") or (), given.get("draft") or (), given.get("k"), given.get("target"))
     if candidates:
         flags[("candidates",)] = ("--method" if given.get("method") else "--draft", candidates)
     return flags
 
 
-def candidates_of(methods: Sequence[str], drafts: Sequence[str], k: str | None) -> list[dict[str, Any]]:
+def candidates_of(
+    methods: Sequence[str], drafts: Sequence[str], k: str | None, target: str | None = None
+) -> list[dict[str, Any]]:
     """Candidates from --method, --draft and --k; they replace those of the file.
 
     A draft goes to the one method given that needs a draft; without one, to the method its catalog entry says, or to
@@ -116,7 +118,10 @@ def candidates_of(methods: Sequence[str], drafts: Sequence[str], k: str | None) 
             )
         found.append({"method": needing[0] if needing else _method_of(draft), "draft": _where(draft)})
     if needing and not drafts:
-        raise InputError(f"--method {needing[0]} needs a draft: name it with --draft")
+        from profiles.catalog.models import drafts_hint
+
+        hint = drafts_hint(needing[0], target) if target else ""
+        raise InputError(f"--method {needing[0]} needs a draft: name it with --draft{hint}")
     found += [{"method": name} for name in alone]
     if described and not found:
         # `none` alone: nothing is to be proposed either.

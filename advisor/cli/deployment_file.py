@@ -144,9 +144,21 @@ def _sentence(detail: ErrorDetails, stated: Stated) -> str:
     if kind in ("value_error", "assertion_error"):
         text = str(context.get("error", message)).rstrip(".")
         # A validator's own sentence already names value and expectation; it needs only the place.
+        text += _drafts_for(given, stated) if "needs a draft" in text else ""
         return f"{stated.where(place)}: {_dotted(place) + ': ' if place else ''}{text}"
     expected = _expected(kind, message, context, place)
     return f"{stated.where(place)}: {_dotted(place)} is {_shown(given)}: expected {expected}"
+
+
+def _drafts_for(given: object, stated: Stated) -> str:
+    """What the catalog has for the target, where a candidate lacks its draft."""
+    from profiles.catalog.models import drafts_hint
+    from profiles.methods import method
+
+    named = given.get("method") if isinstance(given, Mapping) else given
+    target = stated.value.get("target")
+    target = target.get("id") if isinstance(target, Mapping) else target
+    return drafts_hint(method(str(named)).name, target) if isinstance(target, str) else ""
 
 
 _BOUNDS = {

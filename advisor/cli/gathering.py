@@ -16,9 +16,11 @@ from profiles.deployment import Candidate, Deployment, ModelRef
 from profiles.errors import InputError, ProbeError
 
 if TYPE_CHECKING:
+    from advisor.record import Proposal
     from profiles.catalog.gpus import Gpu
     from profiles.catalog.releases import Release
     from profiles.catalog.shapes import ModelShape
+    from profiles.deployment import Hardware as StatedHardware
     from profiles.evidence import Evidence, GpuEvidence
 
 Warn = Callable[[str], None]
@@ -69,15 +71,17 @@ def gather(
     evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn)]
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
     candidates = tuple(c for c in deployment.candidates if c.method != "none")
-    proposed: tuple[str, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     if not deployment.candidates:
-        candidates, proposed = propose(target, facts, on_cpu=hardware.cpu)
+        candidates, proposals = propose(target, facts, on_cpu=hardware.cpu)
         if ks is not None:
             candidates = tuple(c.model_copy(update={"k": ks}) for c in candidates)
     candidates = tuple(with_runnable_k(c, target) for c in candidates)
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:
         warn(note)
+    taken = ", ".join(c.label for c in candidates)
+    proposed = (f"candidates proposed from the catalog: {taken}",) if proposals and taken else ()
     notes = (*version_note, *hardware.notes, *proposed, *draft_notes)
     situation = Situation(
         deployment=without_credentials(deployment),
@@ -90,12 +94,30 @@ def gather(
         gpu_count=hardware.count,
         evidence=tuple(evidence),
         notes=notes,
+        proposals=proposals,
     )
-    for label, why in incompatible(situation).items():
-        warn(f"{label} is left out: {why}")
+    if proposals:
+        situation = _runnable_proposals(situation, incompatible(situation), draft_notes)
+    else:
+        for label, why in incompatible(situation).items():
+            warn(f"{label} is left out: {why}")
     for warning in (*engine_warnings(deployment, target), *foreign_evidence(target.id, situation.evidence)):
         warn(warning)
     return situation
+
+
+def _runnable_proposals(situation: Situation, unusable: dict[str, str], unresolved: Sequence[str]) -> Situation:
+    """Of what was only proposed, what cannot run here is dropped, and its proposal says why."""
+    kept = tuple(c for c in situation.candidates if c.label not in unusable)
+    running = {c.label for c in kept}
+
+    def told(proposal: Proposal) -> Proposal:
+        if not proposal.taken or proposal.label in running:
+            return proposal
+        lost = next((note for note in unresolved if note.startswith(f"{proposal.label} ")), "it cannot be resolved")
+        return proposal.model_copy(update={"taken": False, "reason": unusable.get(proposal.label, lost).rstrip(".")})
+
+    return replace(situation, candidates=kept, proposals=tuple(told(p) for p in situation.proposals))
 
 
 def without_credentials(deployment: Deployment) -> Deployment:
@@ -157,6 +179,8 @@ def runner_of(deployment: Deployment, release: Release, cpu: bool) -> Runner:
 # --- hardware ------------------------------------------------------------------------------------------------------
 def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn) -> Hardware:
     """The stated GPU, `cpu`, or what NVML finds; probes the GPU where the deployment asks for it."""
+    from profiles.catalog.gpus import count_in_name
+
     stated, engine = deployment.hardware, deployment.engine
     needed = engine.tensor_parallel_size * engine.pipeline_parallel_size * engine.data_parallel_size
     name = stated.gpu.strip()
@@ -165,10 +189,12 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
     saved = next((e.gpu for e in reversed(files) if e.gpu is not None and e.gpu.devices), None)
     probed: tuple[Evidence, ...] = ()
     if name.lower() != "auto":
-        gpu = _known_gpu(name, warn)
+        gpu = _known_gpu(name, stated, warn)
         if deployment.sources.gpu:
             probed = _probe_gpu(warn)
-        return Hardware(gpu, stated.count if stated.count is not None else needed, False, probed)
+        # `8xH100` names eight of them.
+        counted = stated.count if stated.count is not None else count_in_name(name)[0]
+        return Hardware(gpu, counted if counted is not None else needed, False, probed)
     if saved is None:
         probed = _probe_gpu(None)
         saved = probed[0].gpu if probed else None
@@ -189,14 +215,14 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
             f"the {device.name} found here is cut into MIG slices, whose compute is not modelled: name the whole card "
             "with --gpu and state the slice's memory in hardware.memory_gib, if the whole card's speed will do"
         )
-    return Hardware(_known_gpu(device.name, warn), count, False, probed, (note, *_too_few(saved, count)))
+    return Hardware(_known_gpu(device.name, stated, warn), count, False, probed, (note, *_too_few(saved, count)))
 
 
-def _known_gpu(name: str, warn: Warn) -> Gpu:
+def _known_gpu(name: str, stated: StatedHardware, warn: Warn) -> Gpu:
     from advisor.compatibility import accelerator_note, refused_accelerator
-    from profiles.catalog.gpus import find_gpu
+    from profiles.overrides import gpu_of
 
-    gpu = find_gpu(name)
+    gpu = gpu_of(name, stated)
     refusal, note = refused_accelerator(gpu), accelerator_note(gpu)
     if refusal is not None:
         raise InputError(refusal)

@@ -63,9 +63,15 @@ def _gpu_machine(gpu: Gpu) -> Machine:
     latency = constants()["allreduce_latency_ms"]
     nvlink = gpu.nvlink_gbs
     unsure = 1.5 if gpu.check != "ok" or not known else 1.0
+    bandwidth, timed = gpu.memory_bandwidth_gbs, gpu.measured
+    if timed is not None and timed.weights_gbs:
+        # Timed rates are effective ones: given as the peak that the efficiency of a step makes them of.
+        bandwidth = timed.weights_gbs / constant("bandwidth_efficiency")
+    if timed is not None and timed.bf16_tflops:
+        known = {**known, "bf16": timed.bf16_tflops / constant("compute_efficiency")}
     return Machine(
         name=gpu.name,
-        bandwidth_gbs=gpu.memory_bandwidth_gbs,
+        bandwidth_gbs=bandwidth,
         # A card whose rate nobody could read: the ratio of rate to bandwidth of its generation is about 150.
         tflops=known or {"bf16": gpu.memory_bandwidth_gbs * 0.15},
         link_gbs=(nvlink / 2 if nvlink else constant("pcie_gbs")),

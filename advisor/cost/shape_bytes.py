@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from profiles.catalog.shapes import AttentionGroup, ModelShape
 
+_ROTARY, _SCALED = 64, 128
 _DTYPE_BYTES = {"float32": 4.0, "float": 4.0, "bfloat16": 2.0, "float16": 2.0, "half": 2.0, "fp8": 1.0}
 
 
@@ -22,7 +23,14 @@ def group_kv_bytes_per_token(group: AttentionGroup, element_bytes: float, tensor
         return 0.0
     if group.kind == "mla":
         # One compressed row for all heads: every rank keeps it whole.
-        return group.layers * group.head_dim * element_bytes
+        row = group.head_dim * element_bytes
+        if group.index_dim:
+            if element_bytes == 1.0:
+                # Sparse attention's 8-bit rows: a scale for each 128 numbers, the rotary part in 16 bits.
+                latent = group.head_dim - _ROTARY
+                row = latent + 4.0 * latent / _SCALED + 2.0 * _ROTARY
+            row += group.index_dim + 4.0 * group.index_dim / _SCALED
+        return group.layers * row
     heads = max(1.0, group.kv_heads / max(1, tensor_parallel))
     return group.layers * 2.0 * heads * group.head_dim * element_bytes
 

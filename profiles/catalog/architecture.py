@@ -138,7 +138,8 @@ class _Shape(Dimensions):
                 )
             elif mixer == "mla":
                 row = self.fields.integer("kv_lora_rank") + self.fields.integer("qk_rope_head_dim", default=0)
-                groups.append(AttentionGroup(kind="mla", layers=number, kv_heads=1, head_dim=row))
+                index = self.fields.integer("index_head_dim", default=0)
+                groups.append(AttentionGroup(kind="mla", layers=number, kv_heads=1, head_dim=row, index_dim=index))
             else:
                 groups.append(
                     AttentionGroup(

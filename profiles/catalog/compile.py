@@ -51,6 +51,7 @@ def compile_gpus() -> list[dict[str, Any]]:
             pcie=links["pcie"],
             pcie_gbs=links["pcie_gbs"],
             tdp_w=entry["tdp_w"],
+            measured=entry.get("measured"),
             common=entry.get("common", False),
             sources=entry["sources"],
             check=entry["check"],

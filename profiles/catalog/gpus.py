@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from functools import lru_cache
 from typing import Any, Literal
@@ -10,6 +11,30 @@ from typing import Any, Literal
 from profiles.catalog.compiled import compiled
 from profiles.errors import InputError
 from profiles.schema import Schema
+
+
+class MeasuredRates(Schema):
+    """Rates read off timed steps of a decoder on this card (`python -m benchmarks.gpu_step_time`, then `--fit`).
+
+    Effective, not peak: a step is taken as launch + weights read + tokens computed + KV read, one after the other.
+    """
+
+    weights_gbs: float | None
+    """Weights read, GB/s."""
+    kv_gbs: float | None
+    """KV read, GB/s."""
+    bf16_tflops: float | None
+    """Matrix products of the new tokens, TFLOP/s."""
+    step_launch_ms: float
+    """What a captured step takes beside them."""
+    median_error: float
+    """Median relative error of that sum over the cells, and the ninth tenth."""
+    p90_error: float
+    cells: int
+    device: str
+    driver: str | None
+    torch: str | None
+    command: str
 
 
 class Gpu(Schema):
@@ -45,6 +70,8 @@ class Gpu(Schema):
     pcie: str | None = None
     """Generation and lanes, e.g. gen5 x16."""
     pcie_gbs: float | None = None
+    measured: MeasuredRates | None = None
+    """Used instead of the data sheet's figures where somebody timed the card."""
     tdp_w: float | None = None
     """Board power limit as shipped, watts."""
     common: bool = False
@@ -82,10 +109,16 @@ _NOISE = frozenset(
         "accelerator",
         "oam",
         "corporation",
+        "hgx",
+        "superchip",
+        "tensor",
+        "core",
     }
 )
 # Words that make another product of the same number: `4070` never means `4070 Ti SUPER`.
 _PRODUCT = frozenset({"super", "ti", "d"})
+# `8xH100`, `2 × A100`, `4*L40S`, `H100 x8`, `H100 (x4)`: how many there are is no part of a card's name.
+_COUNT = re.compile(r"^\s*(?P<first>\d{1,3})\s*[x×*]\s*(?=[a-z])|[\s(]+[x×*]\s*(?P<last>\d{1,3})\)?\s*$", re.IGNORECASE)
 _MIG = re.compile(r"[\s:,/-]*(?:\bMIG\b|\b\d+[cg]\.\d+gb).*$", re.IGNORECASE)
 # Sizes, sockets and kinds of memory: many cards share them.
 _SHARED = re.compile(r"\d+gb|sxm\d*|nvl\d*|hbm\d*e?|gddr\d*x?|pcie|gen\d+|x\d+")
@@ -100,6 +133,21 @@ def _words(name: str) -> tuple[str, ...]:
 def _tells_a_product(word: str) -> bool:
     """Whether a word has a model number in it, as `h100` and `4090` have and `rtx` and `80gb` have not."""
     return any(letter.isdigit() for letter in word) and _SHARED.fullmatch(word) is None
+
+
+def count_in_name(name: str) -> tuple[int | None, str]:
+    """How many cards a name says there are (`8xH100`), and the name without it; None where it does not say."""
+    found = _COUNT.search(name)
+    if found is None:
+        return None, name
+    rest = (name[: found.start()] + name[found.end() :]).strip()
+    count = int(found["first"] or found["last"])
+    return (count, rest) if rest and count > 0 else (None, name)
+
+
+def _size_words(memory_gib: float) -> frozenset[str]:
+    """`24gb` and its like for a card: people write the box's size, drivers report up to 9 % less."""
+    return frozenset(f"{size}gb" for size in range(math.floor(memory_gib), math.ceil(memory_gib * 1.09) + 1))
 
 
 def _squash(name: str) -> str:
@@ -125,6 +173,9 @@ def _index() -> tuple[dict[str, int], tuple[frozenset[str], ...], frozenset[str]
             exact.setdefault(_squash(spelling), number)
             own.update(_words(spelling))
         own.update(re.sub(r"\d+$", "", word) for word in list(own) if word.startswith("sxm"))
+        if not any(re.fullmatch(r"\d+gb", word) for word in own):
+            # Its memory may be said where the name does not need it (`RTX 4090 24GB`).
+            own.update(_size_words(entry["memory_gib"]))
         words.append(frozenset(own))
     for number, entry in enumerate(compiled("gpus")):
         exact[_squash(entry["name"])] = number
@@ -157,7 +208,7 @@ def find_gpu(name: str) -> Gpu:
         InputError: `cpu` (that is the CPU engine, not a GPU), a MIG slice (its compute is not modelled), a word that
             names no one card (`RTX`), or a name the catalog does not know; near names are listed.
     """
-    asked = name.strip()
+    asked = count_in_name(name.strip())[1]
     if _squash(asked) in ("cpu", "none"):
         raise InputError(
             f"gpu is {name!r}: that is vLLM's CPU engine, not a GPU; leave GPU facts out for it, or name "
@@ -181,7 +232,8 @@ def find_gpu(name: str) -> Gpu:
     if asked.lower() in driver:
         # A driver's full name is one card, whatever longer names contain it.
         return _with_note(entries[driver[asked.lower()]], *notes)
-    query = {part for word in _words(asked) for part in _segment(word, known)}
+    # A DGX is a machine of such cards; the one card called so is found by its whole name.
+    query = {part for word in _words(asked) for part in _segment(word, known)} - {"dgx"}
     fits = [number for number, own in enumerate(words) if query and query <= own and query & _PRODUCT == own & _PRODUCT]
     hit = exact.get(_squash(asked))
     if hit is None and not fits:

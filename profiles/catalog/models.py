@@ -110,9 +110,16 @@ def _lookup_by_name(key: str) -> tuple[dict[str, Any], bool] | None:
 
 
 def _quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
-    """The same model with its matrices stored in another format; tables keep 16 bits."""
+    """The same model with its matrices stored in another format; tables keep 16 bits.
+
+    Of a mixture the 4-bit formats usually take the experts alone: what two such checkpoints loaded (Gemma 4 26B AWQ,
+    Qwen3.6 35B NVFP4; docs/accuracy-memory.md) is within 3 % of that, and 14 to 19 % above a count of every matrix.
+    """
     tables = shape.embedding_params * (1 if shape.tie_word_embeddings else 2)
-    share = max(0.0, shape.params - tables) / shape.params
+    taken = shape.params - tables
+    if shape.moe is not None and quantization.bits < 6:
+        taken = shape.moe.moe_layers * shape.moe.num_experts * shape.moe.expert_params
+    share = min(1.0, max(0.0, taken) / shape.params)
     bits = share * quantization.bits + (1 - share) * 16.0
     return shape.model_copy(update={"quantization": quantization.name, "bits_per_weight": round(bits, 4)})
 
@@ -127,25 +134,43 @@ def find_model(model_id: str) -> ModelShape | None:
     if not key:
         return None
     found = _lookup(key)
-    if found is None:
-        head = _heads().get(key)
-        if head is not None:
-            return DraftHead.model_validate(head).shape
-        ending = quantization_of_name(key)
-        base = _lookup(ending[0]) or _lookup_by_name(ending[0]) if ending else None
-        if ending is None or base is None:
-            return None
-        original = ModelShape.model_validate(base[0]["shape"])
-        return _quantized(original, ending[1]).model_copy(
-            update={
-                "id": model_id,
-                "origin": f"{original.origin}; shape of {original.id}, its format read from the name's ending",
-            }
-        )
-    shape = ModelShape.model_validate(found[0]["shape"])
-    if found[1]:
-        return shape
-    return shape.model_copy(update={"id": model_id, "origin": f"{shape.origin}; shape of {shape.id}"})
+    if found is not None:
+        shape = ModelShape.model_validate(found[0]["shape"])
+        return shape if found[1] else _as_called(shape, model_id)
+    head = _heads().get(key)
+    if head is not None:
+        return DraftHead.model_validate(head).shape
+    ending = quantization_of_name(key)
+    base = _lookup(ending[0]) or _lookup_by_name(ending[0]) if ending else _sister(key)
+    if base is None and ending is not None:
+        base = _sister(ending[0])
+    if base is None:
+        return None
+    original = ModelShape.model_validate(base[0]["shape"])
+    if ending is None:
+        return _as_called(original, model_id)
+    note = "its format read from the name's ending"
+    return _as_called(_quantized(original, ending[1]), model_id, original.id, note)
+
+
+def _as_called(shape: ModelShape, model_id: str, original: str | None = None, note: str = "") -> ModelShape:
+    """The shape under the id that was asked for, and whose it is."""
+    origin = f"{shape.origin}; shape of {original or shape.id}{f', {note}' if note else ''}"
+    return shape.model_copy(update={"id": model_id, "origin": origin})
+
+
+def _sister(key: str) -> tuple[dict[str, Any], bool] | None:
+    """Another checkpoint of the same shape: of another date, or the tuned one of a plain name.
+
+    Not the other way: a tuned name that the catalog lacks is more often a slip than a model.
+    """
+    organisation, slash, name = key.rpartition("/")
+    dateless = re.sub(r"-\d{4,6}$", "", name)
+    for variant in (dateless, *(f"{dateless}-{tuned}" for tuned in ("instruct", "it", "chat"))):
+        found = _lookup(f"{organisation}{slash}{variant}") if variant != name else None
+        if found is not None:
+            return found
+    return None
 
 
 def catalog_ids() -> tuple[str, ...]:
@@ -196,6 +221,16 @@ def heads_for(target_id: str) -> tuple[DraftHead, ...]:
     return tuple(sorted(fits, key=lambda head: (head.check != "ok", head.id)))
 
 
+def drafts_hint(method_name: str, target_id: str) -> str:
+    """What the catalog has for a method that needs a draft, as the end of a sentence; empty where it has nothing."""
+    if method_name == "draft_model":
+        target = find_model(target_id)
+        names = [shape.id for shape in small_models_for(target)] if target is not None else []
+    else:
+        names = [head.id for head in heads_for(target_id) if head.method == method_name]
+    return f"; for {target_id} the catalog has {', '.join(names[:4])}" if names else ""
+
+
 def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
     """Smaller models that speak the target's tokens: same tokenizer family and the same vocabulary size.
 
@@ -219,11 +254,22 @@ def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
             and raw["params"] < target.params
             and raw["active_params"] * 3 <= target.active_params
         ):
-            fits.append(ModelShape.model_validate(raw))
-    return tuple(sorted(fits, key=lambda shape: (not _same_series(shape.id, target.id), shape.active_params, shape.id)))
+            shape = ModelShape.model_validate(raw)
+            fits.append(shape.model_copy(update={"id": _answering_like(entry, target.id)}))
+    return tuple(sorted(fits, key=lambda shape: (not same_series(shape.id, target.id), shape.active_params, shape.id)))
 
 
-def _same_series(one: str, other: str) -> bool:
+_TUNED = re.compile(r"(?:^|[-_.])(?:instruct|it|chat)(?:$|[-_.])")
+
+
+def _answering_like(entry: dict[str, Any], target_id: str) -> str:
+    """The entry's checkpoint that is tuned to answer where the target is, and plain where it is not."""
+    tuned = _TUNED.search(normal_id(target_id)) is not None
+    names = [str(entry["shape"]["id"]), *map(str, entry["also"])]
+    return next((name for name in names if (_TUNED.search(normal_id(name)) is not None) is tuned), names[0])
+
+
+def same_series(one: str, other: str) -> bool:
     """Whether two names belong to one series: what stands before the size is the same (`qwen3`, `llama-3`)."""
     series = [
         re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)|\.\d(?=-)", normal_id(name).rsplit("/", 1)[-1])[0] for name in (one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -125,7 +126,17 @@ def quantization_of_name(model_name: str) -> tuple[str, Quantization] | None:
 
     A guess by convention: bits as those formats usually store them.
     """
+    # `(FP8)`, `(AWQ 4bit)`, ` Q4`: how tables and posts write what checkpoints have in their name.
+    model_name = re.sub(r"[\s-]*\(([^)]*)\)\s*$", r"-\1", model_name.strip())
+    model_name = re.sub(r"[\s_]+", "-", model_name).rstrip("-")
     endings = {
+        "-autoround-int4": Quantization("auto-round", 4.16),
+        "-qat-w4a16": Quantization("compressed-tensors", 4.125),
+        "-w4a16": Quantization("compressed-tensors", 4.125),
+        "-w8a8": Quantization("compressed-tensors", 8.0),
+        "-awq-4bit": Quantization("awq", 4.16),
+        "-mxfp4": Quantization("mxfp4", 4.25),
+        "-mxfp8": Quantization("mxfp8", 8.25),
         "-fp8-dynamic": Quantization("compressed-tensors", 8.0),
         "-fp8": Quantization("fp8", 8.0),
         "-quantized.w8a8": Quantization("compressed-tensors", 8.0),
@@ -138,6 +149,10 @@ def quantization_of_name(model_name: str) -> tuple[str, Quantization] | None:
         "-nvfp4": Quantization("nvfp4", 4.5),
         "-fp4": Quantization("nvfp4", 4.5),
         "-bnb-4bit": Quantization("bitsandbytes", 4.5),
+        "-int4": Quantization("int4", 4.16),
+        "-int8": Quantization("int8", 8.19),
+        "-4bit": Quantization("int4", 4.5),
+        "-8bit": Quantization("int8", 8.5),
     }
     lowered = model_name.lower()
     for ending, quantization in endings.items():

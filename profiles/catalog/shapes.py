@@ -20,6 +20,8 @@ class AttentionGroup(Schema):
     """Width of one head; for mla the compressed row: kv_lora_rank + qk_rope_head_dim."""
     window: int | None = None
     """Tokens a sliding layer keeps."""
+    index_dim: int = 0
+    """Width of a sparse attention's index key (DeepSeek V3.2 and kin); each layer caches one a token beside its KV."""
     state_bytes: int = 0
     """Bytes one linear layer keeps per request, whatever its length."""
     state_bytes_per_draft_token: int = 0

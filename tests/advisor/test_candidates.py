@@ -16,7 +16,8 @@ def test_heads_a_small_model_and_lookups_are_proposed_for_a_common_target() -> N
     found, said = propose(shape, release("0.32.0"))
     methods = {c.method for c in found}
     assert {"eagle3", "draft_model", "ngram", "suffix"} <= methods
-    assert any("arctic_inference" in sentence for sentence in said)
+    assert any("arctic_inference" in proposal.reason for proposal in said)
+    assert {p.label for p in said if p.taken} == {c.label for c in found}
     drafts = [c.draft.id for c in found if c.method == "draft_model" and c.draft is not None]
     assert drafts
     assert len(drafts) <= 2
@@ -43,3 +44,30 @@ def test_an_unknown_model_still_gets_the_lookups() -> None:
     from tests.advisor.situations import smol
 
     assert [c.method for c in propose(smol(240, "mine"), release("0.32.0"))[0]] == ["ngram", "suffix"]
+
+
+def test_every_proposal_has_its_reason_and_what_is_left_out_says_why() -> None:
+    shape = find_model("meta-llama/Llama-3.1-8B-Instruct")
+    assert shape is not None
+    found, said = propose(shape, release("0.14.1"))
+    reasons = {p.label: (p.taken, p.reason) for p in said}
+    assert all(reason for _, reason in reasons.values())
+    assert reasons["draft_model Llama-3.2-1B-Instruct"] == (False, "vLLM 0.14.1 does not start draft_model")
+    assert "trained for this target" in reasons["eagle3 EAGLE3-LLaMA3.1-Instruct-8B"][1]
+    assert "draft_model" not in {c.method for c in found}
+
+
+def test_the_targets_own_series_comes_before_a_better_size() -> None:
+    shape = find_model("Qwen/Qwen3-8B")
+    assert shape is not None
+    drafts = [c.draft.id for c in propose(shape, release("0.32.0"))[0] if c.method == "draft_model" and c.draft]
+    assert drafts[0] == "Qwen/Qwen3-0.6B"
+
+
+def test_a_head_that_needs_settings_nobody_can_set_is_named_but_not_proposed() -> None:
+    shape = find_model("Qwen/Qwen3-8B")
+    assert shape is not None
+    found, said = propose(shape, release("0.32.0"))
+    lacking = [p for p in said if "is not priced here" in p.reason]
+    assert all(not p.taken for p in lacking)
+    assert not {p.draft for p in lacking} & {c.draft.id for c in found if c.draft}

@@ -122,3 +122,30 @@ def test_a_folder_without_logs_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 def test_the_fit_of_nothing_is_empty() -> None:
     assert fit([]) == {}
+
+
+def test_the_smallest_of_the_workers_decides(tmp_path: Path) -> None:
+    path = tmp_path / "synthetic.log"
+    second = PREFIX + "[gpu_worker.py:1] Available KV cache memory: 49.50 GiB\n"
+    path.write_text(log() + second + PREFIX + "[kv_cache_utils.py:1] GPU KV cache size: 360,000 tokens\n")
+    (start,) = logged_starts(path)
+    assert (start.available_gib, start.kv_tokens) == (49.5, 360000)
+
+
+def test_the_older_engines_lines_are_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "synthetic.log"
+    path.write_text(
+        "INFO [llm_engine.py:1] Initializing a V0 LLM engine (v0.8.5) with config: model='Qwen/Qwen3-8B', "
+        "speculative_config=None, max_seq_len=4096, tensor_parallel_size=1, enforce_eager=True, kv_cache_dtype=auto, \n"
+        "INFO [worker.py:1] the current vLLM instance can use total_gpu_memory (79.10GiB) x gpu_memory_utilization "
+        "(0.90) = 71.19GiB\nmodel weights take 15.27GiB; non_torch_memory takes 0.15GiB; PyTorch activation peak "
+        "memory takes 1.40GiB; the rest of the memory reserved for KV Cache is 54.37GiB.\n"
+        "INFO [executor_base.py:1] # cuda blocks: 24745, # CPU blocks: 1820\n"
+        "INFO [executor_base.py:2] Maximum concurrency for 4096 tokens per request: 96.66x\n"
+    )
+    (start,) = logged_starts(path)
+    assert (start.weights_gib, start.available_gib, start.kv_tokens) == (15.27, 54.37, 24745 * 16)
+    assert start.total_gib == 79.10
+    one = compare(start, None, {})
+    assert abs(one.error("tokens") or 0.0) < 1e-3
+    assert abs(one.error("concurrency") or 0.0) < 1e-3

@@ -325,3 +325,13 @@ def test_drafts_go_to_the_method_that_needs_them() -> None:
     assert candidates_of([], [head], None)[0]["method"] == "eagle3"
     with pytest.raises(InputError, match="could go to each of draft_model, eagle3"):
         candidates_of(["draft_model", "eagle3"], ["org/a"], None)
+
+
+def test_a_method_without_its_draft_is_told_what_the_catalog_has_for_the_target() -> None:
+    target = "meta-llama/Llama-3.1-8B-Instruct"
+    with pytest.raises(InputError, match=r"--method eagle3 needs a draft: .* the catalog has .*EAGLE3"):
+        candidates_of(["eagle3"], [], None, target)
+    with pytest.raises(InputError, match=r"the catalog has meta-llama/Llama-3.2-1B-Instruct"):
+        candidates_of(["draft_model"], [], None, target)
+    with pytest.raises(InputError, match=r"name it with --draft$"):
+        candidates_of(["eagle3"], [], None, "nobody/knows-this")

@@ -69,6 +69,11 @@ MISTAKES = [
         "d.yaml:4: candidates[1]: method draft_model needs a draft: name it under `draft`",
     ),
     (
+        "target: meta-llama/Llama-3.3-70B-Instruct\ncandidates:\n  - eagle3\n",
+        "d.yaml:3: candidates[0]: method eagle3 needs a draft: name it under `draft`; for "
+        "meta-llama/Llama-3.3-70B-Instruct the catalog has ",
+    ),
+    (
         "target: m\ncandidates:\n  - telepathy\n",
         "d.yaml:3: candidates[0]: unknown method 'telepathy': expected one of none,",
     ),

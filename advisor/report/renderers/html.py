@@ -15,12 +15,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from advisor.record import Record
+from advisor.report.charts.draft import draft_chart
 from advisor.report.charts.load import load_chart, load_sentence
 from advisor.report.charts.memory import memory_chart
 from advisor.report.charts.position import position_chart, position_sentence
 from advisor.report.charts.step import step_chart, step_sentence
 from advisor.report.content import alerts, env_lines, headline, sides
 from advisor.report.curves import curves
+from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.html_table import html_table
 from advisor.report.tables import (
@@ -95,11 +97,17 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         _embed(memory_chart(record.memory)),
         memory_table(record.memory),
     )
+    drafts = None
+    map_table = draft_map_table(record)
+    if record.draft_map is not None and map_table is not None:
+        sentence = draft_map_sentence(record.draft_map)
+        drafts = Figure("draft-chart", "", sentence, _embed(draft_chart(record)), map_table)
     reasons = sides(record)
     sections = [("why", "Why")] if reasons else []
     sections += [("load", "Speed-up against load"), ("candidates", "Candidates")] if found else []
     sections += [("acceptance", "Acceptance")] if position else []
     sections += [("step", "Step time")] if step else []
+    sections += [("drafts", "Drafts that would pay")] if drafts else []
     sections += [("memory", "Memory"), ("config", "Config"), ("evidence", "Evidence")]
     sections += [("assumed", "Assumptions")] if record.assumptions else []
     sections += [("provenance", "Decided for")]
@@ -116,6 +124,9 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         candidates=candidate_table(record, found),
         position=position,
         step=step,
+        drafts=drafts,
+        proposals=proposal_table(record),
+        proposal_words=proposal_sentence(record),
         memory=memory,
         memory_notes=[plain(note) for note in record.memory.notes],
         evidence=evidence_table(record, found),

@@ -7,6 +7,7 @@ import re
 from advisor.record import Record
 from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import curves
+from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.tables import (
     Table,
@@ -81,6 +82,11 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
             f"## Where a step's time goes at {requests(first.decided_load)}",
             table(step_table(first)),
         ]
+    proposals, drafts = proposal_table(record), draft_map_table(record)
+    if proposals is not None:
+        out += ["## Found in the catalog", escape(proposal_sentence(record)), table(proposals)]
+    if record.draft_map is not None and drafts is not None:
+        out += ["## What draft would pay here", escape(draft_map_sentence(record.draft_map)), table(drafts)]
     if record.per_position:
         out += ["## Acceptance by position", table(position_table(record))]
     out += ["## Memory", escape(memory_sentence(record.memory)), table(memory_table(record.memory))]

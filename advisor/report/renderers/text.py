@@ -14,6 +14,7 @@ from rich.text import Text
 from advisor.record import Record
 from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import Curve, curves
+from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.tables import (
     Table,
@@ -65,6 +66,17 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         _loads(console, record, found[0])
         _section(console, f"Where a step's time goes at {requests(found[0].decided_load)}")
         console.print(_table(step_table(found[0])))
+    if record.proposals:
+        _section(console, "Found in the catalog")
+        console.print(_hanging("·", proposal_sentence(record), "dim"))
+        for proposal in sorted(record.proposals, key=lambda p: not p.taken):
+            mark, style = SIDE_MARK["for" if proposal.taken else "neutral"]
+            console.print(_hanging(mark, plain(proposal.reason), style, lead=plain(proposal.label)))
+    map_table = draft_map_table(record)
+    if record.draft_map is not None and map_table is not None:
+        _section(console, "What draft would pay here")
+        console.print(Text(draft_map_sentence(record.draft_map)))
+        console.print(_table(_speeds_only(map_table)))
     if record.per_position:
         _section(console, "Acceptance by position")
         _positions(console, record)
@@ -106,6 +118,13 @@ def _hanging(mark: str, sentence: str, style: str, text_style: str = "", lead: s
     body.append(sentence, style=text_style)
     grid.add_row(Text(mark, style=style), body)
     return grid
+
+
+def _speeds_only(value: Table) -> Table:
+    """The map without each cell's k, at every second acceptance length: a terminal has 80 columns."""
+    kept = [0, 1, *range(2, len(value.columns), 2)]
+    rows = tuple(tuple(row[i].split(" k")[0] if i > 1 else row[i] for i in kept) for row in value.rows)
+    return Table(tuple(value.columns[i] for i in kept), rows, frozenset(range(1, len(kept))))
 
 
 def _card(head: Headline) -> Panel:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from advisor.cost.machine import constants
 from advisor.cost.roofline import RooflineCost
 from advisor.cost.shape_bytes import kv_bytes_per_token, kv_bytes_read, weight_bytes_read
 from advisor.cost.step import runner_for
+from profiles.catalog.gpus import MeasuredRates
 from profiles.catalog.shapes import AttentionGroup, MoEShape
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.schema import Source
@@ -123,3 +126,25 @@ def test_every_constant_says_where_it_comes_from() -> None:
     for name, entry in constants().items():
         if name != "about":
             assert entry["source"], name
+
+
+def test_a_card_that_somebody_timed_is_priced_at_its_timed_rates() -> None:
+    situation = gpu_situation("H100")
+    assert situation.gpu is not None
+    timed = MeasuredRates(
+        weights_gbs=0.5 * situation.gpu.memory_bandwidth_gbs, kv_gbs=None, bf16_tflops=None, step_launch_ms=0.1,
+        median_error=0.02, p90_error=0.05, cells=100, device="x", driver=None, torch=None, command="x",
+    )  # fmt: skip
+    slow = RooflineCost.of(replace(situation, gpu=situation.gpu.model_copy(update={"measured": timed})))
+    fast = RooflineCost.of(situation)
+    assert slow.machine.bandwidth_gbs == pytest.approx(0.5 / 0.9 * fast.machine.bandwidth_gbs)
+    assert slow.machine.tflops == fast.machine.tflops
+    assert slow.target(1, 1, 500).ms > 1.5 * fast.target(1, 1, 500).ms
+
+
+def test_a_sparse_attentions_index_keys_are_cached_beside_the_latent_rows() -> None:
+    sparse = AttentionGroup(kind="mla", layers=61, kv_heads=1, head_dim=576, index_dim=128)
+    shape = llama_8b().model_copy(update={"attention": (sparse,)})
+    # vLLM 0.32: an index row is 128 bytes and a 4-byte scale; an 8-bit latent row 656 bytes.
+    assert kv_bytes_per_token(shape, tensor_parallel=8) == 61 * (576 * 2 + 132)
+    assert kv_bytes_per_token(shape, "fp8") == 61 * (656 + 132)

@@ -5,7 +5,18 @@ Three decisions: `enabled()`, `off()`, `abstained()`; `hostile()` carries names 
 
 from __future__ import annotations
 
-from advisor.record import Decision, EmittedConfig, Memory, Priced, Provenance, Reason, Record
+from advisor.record import (
+    Decision,
+    DraftMap,
+    DraftMapRow,
+    EmittedConfig,
+    Memory,
+    Priced,
+    Proposal,
+    Provenance,
+    Reason,
+    Record,
+)
 from profiles.catalog.shapes import AttentionGroup, ModelShape
 from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef, Objective
 from profiles.evidence import (
@@ -125,6 +136,26 @@ def all_priced(quality: float = 1.0) -> tuple[Priced, ...]:
         cells += [priced(HEAD, k, load, 0.55 * quality, 1.1, 0.92, Source.MODELLED) for k in HEAD.k]
         cells += [priced(NGRAM, k, load, 0.22 * quality, 0.1, 0.92, Source.MEASURED) for k in NGRAM.k]
     return tuple(cells)
+
+
+PROPOSALS = (
+    Proposal(label="draft_model Llama-3.2-1B", method="draft_model", draft=DRAFT, taken=True, reason="its own series"),
+    Proposal(label="dflash x", method="dflash", draft="org/x", taken=False, reason="vLLM 0.14.1 does not start dflash"),
+)
+DRAFT_MAP = DraftMap(
+    running=8,
+    reference_k=5,
+    acceptance_lengths=(1.5, 2.5, 3.5, 4.5),
+    rows=(
+        DraftMapRow(method="eagle3", params=285_000_000, fits=True, speedup=(1.1, 1.5, 1.9, 2.4), k=(1, 3, 4, 6),
+                    break_even_acceptance_length=1.25),
+        DraftMapRow(method="draft_model", params=3_000_000_000, fits=True, speedup=(0.8, 1.02, 1.1, 1.2),
+                    k=(1, 1, 2, 3), break_even_acceptance_length=2.4),
+        DraftMapRow(method="draft_model", params=30_000_000_000, fits=False, speedup=(None,) * 4, k=(None,) * 4,
+                    break_even_acceptance_length=None),
+    ),
+    cost_source="modelled from facts",
+)  # fmt: skip
 
 
 def memory() -> Memory:
@@ -373,6 +404,8 @@ def enabled() -> Record:
             cost_source="measured on this engine",
         ),
         per_position=positions,
+        proposals=PROPOSALS,
+        draft_map=DRAFT_MAP,
     )
 
 

@@ -58,7 +58,7 @@ def test_every_shown_chart_is_drawn_and_the_console_says_nothing(make, tmp_path)
     assert console == ""
     assert 'data-ready="yes"' in dom
     drawn = re.findall(r'<div class="chart[^>]*data-spec="([^"]+)"[^>]*data-drawn="yes"[^>]*>\s*<svg', dom)
-    assert drawn == ["load-0", "position-chart", "step-chart", "memory-chart"]
+    assert drawn == ["load-0", "position-chart", "step-chart", "draft-chart", "memory-chart"]
     assert "could not be drawn" not in dom.split("<script>")[0]
     assert "NaN" not in "".join(re.findall(r'<path[^>]* d="([^"]*)"', dom))
 
@@ -74,5 +74,5 @@ def test_charts_fit_a_phone(tmp_path):
     dom, console = opened(render(synthetic.enabled(), "html"), tmp_path, "--window-size=500,900")
     assert console == ""
     widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', dom)]
-    assert len(widths) == 4
+    assert len(widths) == 5
     assert max(widths) <= 500

@@ -159,7 +159,9 @@ def test_load_chart_holds_every_interval_break_even_gain_and_crossover(pages):
     assert picked == [{"k": "k=3"}]
 
 
-SECTIONS = ("why", "load", "candidates", "acceptance", "step", "memory", "config", "evidence", "assumed", "provenance")
+SECTIONS = (
+    "why", "load", "candidates", "acceptance", "step", "drafts", "memory", "config", "evidence", "assumed", "provenance"
+)  # fmt: skip
 
 
 def test_all_sections_are_there_and_the_links_reach_them(pages):
@@ -246,7 +248,7 @@ def with_nothing() -> Record:
     return base.model_copy(
         update={
             "candidates": (),
-            "per_position": {},
+            "per_position": {}, "draft_map": None,
             "reasons": (),
             "assumptions": (),
             "memory": memory,

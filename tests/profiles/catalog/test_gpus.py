@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.catalog.gpus import find_gpu, gpus
+from profiles.catalog.gpus import count_in_name, find_gpu, gpus
 from profiles.errors import InputError
 
 
@@ -124,3 +124,37 @@ def test_no_text_crashes_the_lookup(text: str) -> None:
     except InputError as error:
         answer = str(error)
     assert answer
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("8xH100", "H100 SXM5 80GB"), ("8 x H100", "H100 SXM5 80GB"), ("H100 (x4)", "H100 SXM5 80GB"),
+        ("4*L40S", "L40S"), ("h100 sxm", "H100 SXM5 80GB"), ("A100-80G", "A100 SXM4 80GB"),
+        ("H200-141GB", "H200 SXM 141GB"), ("RTX 4090 24 GB", "RTX 4090"), ("L4 24GB", "L4"),
+        ("DGX Spark", "DGX Spark GB10"), ("spark", "DGX Spark GB10"), ("DGX H100", "H100 SXM5 80GB"),
+        ("HGX H100", "H100 SXM5 80GB"), ("NVIDIA H100 Tensor Core GPU", "H100 SXM5 80GB"), ("GB300", "GB300"),
+        ("MI300X", "Instinct MI300X"), ("B200", "B200 SXM"), ("nvidia-tesla-t4", "T4"),
+    ],
+)  # fmt: skip
+def test_how_people_write_a_card_finds_it(written: str, name: str) -> None:
+    assert find_gpu(written).name == name
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("8xH100", (8, "H100")), ("2 × A100 80GB", (2, "A100 80GB")), ("H100 x8", (8, "H100")),
+    ("RTX 4090", (None, "RTX 4090")),
+    ("x8", (None, "x8")), ("A100 SXM4 80GB", (None, "A100 SXM4 80GB"))])  # fmt: skip
+def test_a_count_is_told_apart_from_the_name(name: str, expected: tuple[int | None, str]) -> None:
+    assert count_in_name(name) == expected
+
+
+def test_a_memory_size_that_the_card_has_not_is_no_match() -> None:
+    with pytest.raises(InputError, match="RTX 4090 80GB"):
+        find_gpu("RTX 4090 80GB")
+
+
+@pytest.mark.parametrize("alias", [a for g in gpus() for a in (g.name, *g.aliases)])
+def test_every_name_and_alias_of_the_catalog_finds_a_card(alias: str) -> None:
+    found = find_gpu(alias)
+    assert alias == found.name or alias in found.aliases

@@ -12,6 +12,7 @@ from profiles.catalog.compile_models import model_config
 from profiles.catalog.models import (
     catalog_ids,
     draft_heads,
+    drafts_hint,
     find_head,
     find_model,
     heads_for,
@@ -227,7 +228,8 @@ def test_small_models_speak_the_targets_tokens_and_its_own_series_comes_first() 
         assert draft.active_params * 3 <= target.active_params
     llama = find_model("meta-llama/Llama-3.3-70B-Instruct")
     assert llama is not None
-    assert small_models_for(llama)[0].id == "meta-llama/Llama-3.2-1B"
+    # The target answers, so its draft should: the entry's instruct checkpoint is named.
+    assert small_models_for(llama)[0].id == "meta-llama/Llama-3.2-1B-Instruct"
 
 
 def test_a_vocabulary_that_differs_by_padding_is_no_draft() -> None:
@@ -252,3 +254,28 @@ def test_spelling_does_not_matter(model_id: str, change: object) -> None:
     assert found is not None
     assert original is not None
     assert found.params == original.params
+
+
+@pytest.mark.parametrize(
+    ("written", "original", "bits"),
+    [
+        ("meta-llama/Llama-3.1-405B-Instruct (FP8)", "meta-llama/Llama-3.1-405B", 8),
+        ("google/gemma-4-31B-it QAT W4A16", "google/gemma-4-31B-it", 4),
+        # Of a mixture only the experts are stored in four bits.
+        ("somebody/gemma-4-26B-A4B-it-qat-AWQ-INT4", "google/gemma-4-26B-A4B-it", 5.5),
+        ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-7B-Instruct", 16),
+        ("deepseek-ai/DeepSeek-V4-Pro-0813", "deepseek-ai/DeepSeek-V4-Pro", 16),
+    ],
+)
+def test_how_tables_and_posts_write_a_checkpoint_finds_its_shape(written: str, original: str, bits: float) -> None:
+    shape = find_model(written)
+    assert shape is not None
+    assert shape.id == written
+    assert f"shape of {original}" in shape.origin
+    assert abs(shape.bits_per_weight - bits) < 1
+
+
+def test_drafts_hint_names_what_the_catalog_has_and_nothing_where_it_has_nothing() -> None:
+    assert "Llama-3.2-1B-Instruct" in drafts_hint("draft_model", "meta-llama/Llama-3.1-8B-Instruct")
+    assert "EAGLE3" in drafts_hint("eagle3", "meta-llama/Llama-3.1-8B-Instruct")
+    assert drafts_hint("eagle3", "nobody/knows") == ""
