@@ -113,7 +113,7 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
     draft = draft_facts(case.method, case.draft, case.draft_params_b, target)
     described = method(case.method)
-    devices = case.tensor_parallel or case.n_gpus
+    devices = float(case.tensor_parallel or case.n_gpus or 0)
     devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
     k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
@@ -138,10 +138,11 @@ def _row(case: Case) -> tuple[list[float], Labels]:
         float(card.consumer), float(card.amd),
         float(not card.assumed and card.tflops8 <= card.tflops16),
         card.memory_gib, 1024.0 if card.bandwidth_gbs > 6000 and not card.amd else 512.0,
-        float(devices), target.active_params, target.routed_params, target.expert_share, target.read_always,
+        devices, target.active_params, target.routed_params, target.expert_share, target.read_always,
         target.params, target.layers, target.hidden, target.vocabulary, target.bits,
         float(target.weight_only), float(target.compute_bits), target.kv_bytes, target.kv_heads,
-        target.window_kv_bytes, target.window, target.state_bytes, float(target.hybrid), float(target.routed_params > 0),
+        target.window_kv_bytes, target.window, target.state_bytes, float(target.hybrid),
+        float(target.routed_params > 0),
         draft.read_params, draft.bits, draft.layers, draft.kv_bytes,
         float(k), float(running or 1.0), float(qps), float(case.prompt_len if case.prompt_len is not None else
                                                           prompt_default),

@@ -29,7 +29,7 @@ PRIORS: dict[str, Prior] = {
     "consumer_compute": Prior(1.0, 0.25, "times", "the same on GeForce and workstation cards", _ASSUMED),
     "weight_only_compute": Prior(0.5, 0.35, "share", "weight-only kernels' products over 16-bit ones", _ASSUMED),
     "narrow_gain": Prior(0.7, 0.3, "exponent", "how much of a narrower format's higher peak is reached", _ASSUMED),
-    "moe_intensity": Prior(45.0, 0.4, "FLOP a byte", "experts' products for each byte of the card's bandwidth", _ASSUMED),
+    "moe_intensity": Prior(45.0, 0.4, "FLOP a byte", "experts' products for each byte of bandwidth", _ASSUMED),
     "overlap": Prior(1.25, 0.1, "exponent", "1: reading and computing add up; large: the longer hides the other",
                      _STEP_MODEL),
     "kv_efficiency": Prior(0.8, 0.15, "share", "KV read over the data sheet's bandwidth", _STEP_MODEL),
