@@ -76,6 +76,11 @@ test: $(VENV)/.engine lint
 test-core: $(VENV)/.core lint ## Without the engine: what runs on Python 3.10 too
 	$(BIN)/python -m pytest -m "not engine"
 
+# Threads of the linear algebra stay at one: the matrices are small, and waiting for each other takes longer.
+fit: $(VENV)/.core ## Refit what prediction reads from the catalog's measurements
+	$(PIP_INSTALL) --quiet --editable ".[fit]"
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m advisor.fitting
+
 schemas: $(VENV)/.core ## Rewrite docs/*.schema.json from the code
 	$(BIN)/python -m advisor.cli.schema
 

@@ -1,0 +1,254 @@
+"""One line of a cases file: what was stated about a setup, read strictly enough that no odd value is priced.
+
+A null is unknown and gets assumed later; a value that cannot be is refused with a sentence, and the line's prediction
+carries that sentence instead of numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from profiles.errors import InputError
+from profiles.methods import METHODS, method
+from profiles.workload import Task, parse_task
+
+MOST_K = 128
+"""No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16; verifying more pays nowhere."""
+MOST_TOKENS = 4_000_000
+MOST_RUNNING = 65_536
+_SHOWN = 60
+
+LOAD_KINDS = ("batch_size", "concurrency", "qps")
+
+# Methods that published measurements name and vLLM does not: each behaves like the nearest one it has.
+_ALIKE = {"eagle2": "eagle", "lookahead": "ngram", "pard": "draft_model", "p-eagle": "eagle3", "dflash2": "dflash",
+          "hydra": "medusa", "suffix_decoding": "suffix", "prompt-lookup": "ngram", "nextn": "mtp"}
+
+
+@dataclass(frozen=True)
+class LocalPoint:
+    """One local measurement of the case's own setup: a load, a k and the speed-up there."""
+
+    load_kind: str
+    load_value: float
+    k: int
+    speedup: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setup to predict. None is unknown. Lengths are tokens, parameters are billions (10^9)."""
+
+    id: Any
+    gpu: str | None
+    n_gpus: int | None
+    tensor_parallel: int | None
+    target: str | None
+    target_params_b: float | None
+    active_params_b: float | None
+    draft: str | None
+    draft_params_b: float | None
+    method: str
+    engine: str
+    engine_version: str | None
+    dtype: str | None
+    quantization: str | None
+    k: int | None
+    tree: bool
+    load_kind: str | None
+    load_value: float | None
+    temperature: float | None
+    task: str | None
+    family: Task | None
+    prompt_len: float | None
+    output_len: float | None
+    metric: str | None
+    acceptance_length: float | None
+    per_position: tuple[float, ...]
+    measured: tuple[LocalPoint, ...]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _number(
+    row: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool = False, above: bool = False
+) -> float | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise InputError(f"{name} is {_shown(row[name])}: expected a number or null") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(f"{name} is {_shown(row[name])}: expected a number or null")
+    if value < least or (above and value == least) or value > most:
+        between = f"above {least:g} and at most {most:g}" if above else f"{least:g} to {most:g}"
+        raise InputError(f"{name} is {value:g}: expected {between}, or null where it is unknown")
+    if whole and value != int(value):
+        raise InputError(f"{name} is {value:g}: expected a whole number")
+    return float(value)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {_shown(value)}: expected text or null")
+    return value.strip() or None
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    name = _text(row, "method")
+    if name is None:
+        raise InputError(f"method is missing: expected one of {', '.join(METHODS)}")
+    key = name.lower()
+    key = _ALIKE.get(key, key)
+    try:
+        return method(key).name
+    except KeyError:
+        raise InputError(f"method is {_shown(name)}: expected one of {', '.join(METHODS)}") from None
+
+
+def _family(row: Mapping[str, Any]) -> Task | None:
+    """The task's family: stated, else read from the task's name; None where neither says."""
+    for name in ("task_family", "task"):
+        text = _text(row, name)
+        if text is None:
+            continue
+        for part in (text, re.split(r"[/:(]", text)[0]):
+            try:
+                return parse_task(part)
+            except ValueError:
+                continue
+    return None
+
+
+def _load(row: Mapping[str, Any]) -> tuple[str | None, float | None]:
+    given = [kind for kind in LOAD_KINDS if row.get(kind) is not None]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} are given: expected one load; leave the others null")
+    if not given:
+        return None, None
+    return given[0], _number(row, given[0], 0.0, MOST_RUNNING, above=True)
+
+
+def _acceptance(row: Mapping[str, Any], k: int | None) -> tuple[float | None, tuple[float, ...]]:
+    length = _number(row, "mean_acceptance_length", 1.0, MOST_K + 1.0)
+    if length is not None and k is not None and k > 0:
+        # Published lengths beyond k + 1 count tokens of a tree or of another k: no step of this k gives more.
+        length = min(length, k + 1.0)
+    rates = row.get("per_position_acceptance")
+    if rates is None:
+        return length, ()
+    if not isinstance(rates, list) or not all(
+        isinstance(r, (int, float)) and not isinstance(r, bool) and 0 <= r <= 1 for r in rates
+    ):
+        raise InputError(f"per_position_acceptance is {_shown(rates)}: expected a list of shares from 0 to 1, or null")
+    return length, tuple(float(r) for r in rates)
+
+
+def _measured(row: Mapping[str, Any]) -> tuple[LocalPoint, ...]:
+    points = row.get("measured")
+    if points is None:
+        return ()
+    if not isinstance(points, list):
+        raise InputError(f"measured is {_shown(points)}: expected a list of local measurements or null")
+    found = []
+    for point in points:
+        if not isinstance(point, Mapping):
+            raise InputError(f"measured has {_shown(point)}: expected load_kind, load_value, k and speedup")
+        speedup = _number(point, "speedup", 0.0, MOST_K + 1.0, above=True)
+        value = _number(point, "load_value", 0.0, MOST_RUNNING, above=True)
+        if speedup is None or value is None:
+            raise InputError(f"measured has {_shown(dict(point))}: expected load_kind, load_value, k and speedup")
+        kind = _text(point, "load_kind") or "concurrency"
+        if kind not in LOAD_KINDS:
+            raise InputError(f"load_kind is {_shown(kind)}: expected one of {', '.join(LOAD_KINDS)}")
+        own_k = _number(point, "k", 0, MOST_K, whole=True)
+        if own_k is None:
+            own_k = _number(row, "k", 0, MOST_K, whole=True)
+        found.append(LocalPoint(kind, value, int(own_k) if own_k is not None else 0, speedup))
+    return tuple(found)
+
+
+def parse_case(row: object) -> Case:
+    """A case from one decoded JSON line.
+
+    Raises:
+        InputError: a value is of the wrong kind or cannot be; the sentence names the field, the value and what was
+            expected.
+    """
+    if not isinstance(row, Mapping):
+        raise InputError(f"the line is {_shown(row)}: expected a JSON object with the fields of a case")
+    k_value = _number(row, "k", 0, MOST_K, whole=True)
+    k = int(k_value) if k_value is not None else None
+    length, rates = _acceptance(row, k)
+    kind, value = _load(row)
+    gpus = _number(row, "n_gpus", 1, 4096, whole=True)
+    parallel = _number(row, "tensor_parallel", 1, 1024, whole=True)
+    tree = row.get("tree")
+    target_params = _number(row, "target_params_b", 0.0, 100_000.0, above=True)
+    active = _number(row, "active_params_b", 0.0, 100_000.0, above=True)
+    drafted = _number(row, "draft_params_b", 0.0, 100_000.0, above=True)
+    if target_params is not None and drafted is not None and drafted > target_params:
+        raise InputError(
+            f"draft_params_b is {drafted:g} and target_params_b is {target_params:g}: the draft is larger than its "
+            "target; were they swapped?"
+        )
+    if target_params is not None and active is not None and active > target_params * 1.001:
+        raise InputError(
+            f"active_params_b is {active:g} and target_params_b is {target_params:g}: expected no more active "
+            "parameters than there are"
+        )
+    return Case(
+        id=row.get("id"),
+        gpu=_text(row, "gpu"),
+        n_gpus=int(gpus) if gpus is not None else None,
+        tensor_parallel=int(parallel) if parallel is not None else None,
+        target=_text(row, "target"),
+        target_params_b=target_params,
+        active_params_b=active,
+        draft=_text(row, "draft"),
+        draft_params_b=drafted,
+        method=_method(row),
+        engine=(_text(row, "engine") or "vllm").lower(),
+        engine_version=_text(row, "engine_version"),
+        dtype=_text(row, "dtype"),
+        quantization=_text(row, "quantization"),
+        k=k,
+        tree=tree is True,
+        load_kind=kind,
+        load_value=value,
+        temperature=_number(row, "temperature", 0.0, 5.0),
+        task=_text(row, "task"),
+        family=_family(row),
+        prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
+        output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
+        metric=_text(row, "metric"),
+        acceptance_length=length,
+        per_position=rates,
+        measured=_measured(row),
+    )
+
+
+def decode_line(line: str) -> object:
+    """A line's JSON value.
+
+    Raises:
+        InputError: the line is no JSON.
+    """
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the line is no JSON ({str(error)[:80]}): expected one JSON object a line") from None

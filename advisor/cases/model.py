@@ -1,0 +1,36 @@
+"""The fitted numbers a prediction reads: step-time constants, acceptance prior, residual model. JSON, no code in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Model:
+    """What `make fit` writes and prediction evaluates."""
+
+    constants: Mapping[str, float]
+    """Step-time constants by name, as `advisor.cost.physics` wants them."""
+    acceptance: Mapping[str, Any]
+    residual: Mapping[str, Any]
+
+
+def _read(package: str, name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
+    return loaded
+
+
+@lru_cache(maxsize=1)
+def shipped_model() -> Model:
+    """The model of this release, from its data files."""
+    physics = _read("advisor.cost", "physics.json")
+    return Model(
+        constants={name: float(entry["value"]) for name, entry in physics["constants"].items()},
+        acceptance=_read("advisor.cases", "acceptance.json"),
+        residual=_read("advisor.cases", "residual.json"),
+    )

@@ -1,0 +1,197 @@
+"""Cases as columns: what the step-time and acceptance models compute with, all rows at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from advisor.cases.case import Case
+from advisor.cases.facts import card_facts, draft_facts, target_facts
+from profiles.methods import method
+from profiles.workload import Task
+
+# Lengths published benchmarks use where the row does not say: dataset means of the usual serving benchmarks.
+_LENGTHS: dict[Task | None, tuple[float, float]] = {
+    Task.CODE: (200.0, 400.0),
+    Task.JSON_SQL: (400.0, 150.0),
+    Task.MATH: (120.0, 400.0),
+    Task.CHAT: (150.0, 400.0),
+    Task.SUMMARIZATION: (850.0, 150.0),
+    Task.TRANSLATION: (100.0, 120.0),
+    Task.CREATIVE: (80.0, 600.0),
+    Task.RAG_LONG_CONTEXT: (2500.0, 200.0),
+    Task.AGENT: (5000.0, 250.0),
+    Task.REASONING: (200.0, 3000.0),
+    Task.MIXED: (300.0, 500.0),
+    None: (512.0, 300.0),
+}
+_ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
+
+COLUMNS = (
+    "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
+    "memory", "graph_tokens",
+    "tp", "active", "routed", "expert_share", "read_always", "params", "layers", "hidden", "vocabulary", "bits",
+    "weight_only", "compute_bits", "kv_bytes", "kv_heads", "window_kv_bytes", "window", "state", "hybrid", "moe",
+    "draft_read", "draft_bits", "draft_layers", "draft_kv",
+    "k", "running", "qps", "prompt", "output", "temperature", "metric_tpot", "metric_latency",
+    "sglang", "other_engine", "era", "eager", "tree",
+    "lookup", "drafter_model", "per_token", "parallel", "suffix", "always_drafts", "acceptance", "assumed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns over rows: `of[name]` is a float array; labels are per row."""
+
+    of: dict[str, Any]
+    cases: tuple[Case, ...]
+    labels: tuple[Labels, ...]
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the acceptance model and the residuals are grouped by."""
+
+    method: str
+    family: str
+    dataset: str
+    target: str
+    draft: str
+
+
+@lru_cache(maxsize=4096)
+def era_of(engine: str, version: str | None) -> float:
+    """Position of an engine's release between its early speculation (0) and today's overlapped one (1)."""
+    if not version:
+        return 0.8 if engine == "sglang" else 0.42
+    text = version.lower()
+    if "v0" in text.split(",")[0].split() or (re.match(r"v?0\.[0-7]\.", text) and engine == "vllm"):
+        return 0.0
+    found = re.search(r"0\.(\d+)(?:\.(\d+))?", text)
+    if engine == "sglang":
+        release = int(found.group(1)) + 0.1 * int(found.group(2) or 0) if found else 5.0
+        return min(1.0, max(0.0, release - 4.2))
+    if found:
+        return min(1.0, 0.25 + 0.75 * (int(found.group(1)) - 8) / 16.0)
+    year = re.search(r"20(2\d)", text)
+    if year:
+        return {"24": 0.1, "25": 0.35}.get(year.group(1), 0.9)
+    return 0.9 if re.search(r"main|nightly|[0-9a-f]{7}", text) else 0.42
+
+
+@lru_cache(maxsize=16384)
+def dataset_of(task: str | None) -> str:
+    """A data set's name in one spelling: `code/HumanEval` and `humaneval` are the same."""
+    if not task:
+        return ""
+    last = re.sub(r"\(.*?\)", "", task).split(",")[0].strip().rsplit("/", 1)[-1]
+    return re.sub(r"[^a-z0-9]", "", last.lower())[:24]
+
+
+@lru_cache(maxsize=16384)
+def label_of(name: str | None) -> str:
+    """A model's name in one spelling, without organisation and storage format."""
+    if not name:
+        return ""
+    bare = re.sub(r"\(.*?\)", " ", name).strip().rsplit("/", 1)[-1].lower()
+    bare = re.sub(r"[-_ ](?:awq|gptq|int4|fp8|nvfp4|mxfp4|mxfp8|autoround|w4a16|bf16|it|instruct|chat|hf)\b", "", bare)
+    return re.sub(r"[^a-z0-9.]+", "-", bare).strip("-")
+
+
+def _eager(case: Case) -> float:
+    return 1.0 if any("eager" in (text or "").lower() for text in (case.engine_version, case.dtype)) else 0.0
+
+
+def _row(case: Case) -> tuple[list[float], Labels]:
+    card = card_facts(case.gpu)
+    target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
+    draft = draft_facts(case.method, case.draft, case.draft_params_b, target)
+    described = method(case.method)
+    devices = float(case.tensor_parallel or case.n_gpus or 0)
+    devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
+    prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
+    k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
+    running = case.load_value if case.load_kind in ("batch_size", "concurrency") and case.load_value else None
+    qps = case.load_value if case.load_kind == "qps" and case.load_value else 0.0
+    assumed = (
+        2.0 * card.assumed
+        + 1.0 * len(target.assumed)
+        + 0.5 * draft.assumed
+        + 1.0 * (case.load_kind is None)
+        + 0.5 * (case.k is None)
+        + 0.3 * (case.prompt_len is None)
+        + 0.3 * (case.output_len is None)
+        + 0.3 * (case.tensor_parallel is None and case.n_gpus is None)
+    )
+    metric = (case.metric or "").lower()
+    length = case.acceptance_length
+    if length is None and case.per_position and k:
+        length = 1.0 + sum(case.per_position[:k])
+    numbers = [
+        card.bandwidth_gbs, card.tflops16, card.tflops8, card.tflops4, card.link_gbs, float(card.nvlink),
+        float(card.consumer), float(card.amd),
+        float(not card.assumed and card.tflops8 <= card.tflops16),
+        card.memory_gib, 1024.0 if card.bandwidth_gbs > 6000 and not card.amd else 512.0,
+        devices, target.active_params, target.routed_params, target.expert_share, target.read_always,
+        target.params, target.layers, target.hidden, target.vocabulary, target.bits,
+        float(target.weight_only), float(target.compute_bits), target.kv_bytes, target.kv_heads,
+        target.window_kv_bytes, target.window, target.state_bytes, float(target.hybrid),
+        float(target.routed_params > 0),
+        draft.read_params, draft.bits, draft.layers, draft.kv_bytes,
+        float(k), float(running or 1.0), float(qps), float(case.prompt_len if case.prompt_len is not None else
+                                                          prompt_default),
+        float(case.output_len or output_default),
+        float(case.temperature) if case.temperature is not None else float("nan"),
+        float("tpot" in metric or "itl" in metric), float("latency" in metric and "tpot" not in metric),
+        float(case.engine == "sglang"), float(case.engine not in ("vllm", "sglang")),
+        era_of(case.engine, case.engine_version), _eager(case), float(case.tree),
+        float(described.drafter == "lookup"), float(described.drafter == "model"),
+        float(described.passes == "per_token"), float(described.passes == "single"),
+        float(described.k_cap is not None), float(described.always_drafts),
+        float(length) if length is not None else float("nan"), assumed,
+    ]  # fmt: skip
+    family = case.family.value if case.family is not None else ""
+    return numbers, Labels(
+        case.method, family, dataset_of(case.task), label_of(case.target), label_of(case.draft)
+    )
+
+
+def _needed_devices(weight_bytes: float, bandwidth_gbs: float) -> float:
+    """Devices a model is usually served on where nobody says: the next power of two that holds its weights."""
+    memory = 24e9 if bandwidth_gbs < 1200 else 70e9 if bandwidth_gbs < 4000 else 130e9
+    devices = 1.0
+    while devices < 8 and weight_bytes > 0.8 * memory * devices:
+        devices *= 2
+    return devices
+
+
+def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
+    """Columns of the cases that can be priced, and, by position, why the others cannot.
+
+    The table's rows are the priceable cases in order; `cases` of the table says which.
+    """
+    import numpy as np
+
+    from profiles.errors import InputError
+
+    rows: list[list[float]] = []
+    labels: list[Labels] = []
+    kept: list[Case] = []
+    refused: dict[int, str] = {}
+    for number, case in enumerate(cases):
+        try:
+            numbers, label = _row(case)
+        except InputError as error:
+            refused[number] = str(error)
+            continue
+        rows.append(numbers)
+        labels.append(label)
+        kept.append(case)
+    matrix = np.array(rows, dtype=float).reshape(len(rows), len(COLUMNS))
+    return Table({name: matrix[:, i] for i, name in enumerate(COLUMNS)}, tuple(kept), tuple(labels)), refused

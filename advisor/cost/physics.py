@@ -1,0 +1,279 @@
+"""The step time of many setups at once: bytes and operations over the hardware's rates, plus the host's time.
+
+A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes).
+Columns come from `advisor.cases.table`, constants from `physics.json` (fitted; `make fit` writes it). Times are
+milliseconds. One step of the target serves `tokens` tokens of `running` requests; a speculating step adds the drafter's
+passes and the host's work, and, where a lookup found nothing, verifies one token instead of k + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Columns = Mapping[str, Any]
+Constants = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One decode step with and without speculation, and what a request's prefill takes of the engine. Arrays, ms."""
+
+    baseline: Any
+    verify: Any
+    draft: Any
+    overhead: Any
+    prefill: Any
+    draft_prefill: Any
+
+    @property
+    def speculating(self) -> Any:
+        return self.verify + self.draft + self.overhead
+
+
+def _pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, routed_tokens: Any) -> Any:
+    """GPU time of one pass of the target over `tokens` tokens."""
+    import numpy as np
+
+    tp = c["tp"]
+    touched = 1.0 - (1.0 - np.minimum(c["expert_share"], 1.0)) ** np.maximum(1.0, routed_tokens)
+    touched = np.where(c["routed"] > 0, touched, 0.0)
+    weight_bytes = (c["read_always"] + c["routed"] * touched) * c["bits"] / 8.0
+    narrow = np.where(c["weight_only"] > 0, p["weight_only_bandwidth"], 1.0)
+    read = weight_bytes / tp / (c["bandwidth"] * 1e6 * p["bandwidth_efficiency"] * narrow)
+    peak = np.where(c["compute_bits"] <= 4, c["tflops4"], np.where(c["compute_bits"] <= 8, c["tflops8"],
+                                                                    c["tflops16"]))
+    # Narrower formats come less close to their peak, and a card without the units computes in sixteen bits.
+    peak = c["tflops16"] * (peak / c["tflops16"]) ** p["narrow_gain"]
+    efficiency = p["compute_efficiency"] * np.where(c["weight_only"] > 0, p["weight_only_compute"], 1.0)
+    efficiency = efficiency * np.where(c["consumer"] > 0, p["consumer_compute"], 1.0)
+    rate = peak * 1e9 * efficiency
+    # Products of experts that see few tokens each are fed from memory: the card's bandwidth bounds their rate too.
+    fed = c["bandwidth"] * 1e6 * p["moe_intensity"]
+    rate = np.where(c["routed"] > 0, 1.0 / (1.0 / rate + 1.0 / fed), rate)
+    compute = tokens * 2.0 * c["active"] / tp / rate
+    q = p["overlap"]
+    matrices = (read**q + compute**q) ** (1.0 / q)
+    shards = np.minimum(tp, np.maximum(1.0, c["kv_heads"]))
+    window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
+    kv = running * (context * c["kv_bytes"] + window * c["window_kv_bytes"]) / shards
+    kv = kv / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
+    # Recurrent layers read a request's state once and write it after every token, so that rejected ones can be undone.
+    kv = kv + (running + tokens) * c["state"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
+    attention = tokens * context * 4.0 * c["hidden"] * c["layers"] / tp / (c["tflops16"] * 1e9 * p["attention_compute"])
+    attention = np.where(c["hybrid"] > 0, 0.3 * attention, attention)
+    return matrices + kv + attention + _communication(c, p, tokens)
+
+
+def _communication(c: Columns, p: Constants, tokens: Any, layers: Any = None) -> Any:
+    import numpy as np
+
+    tp = c["tp"]
+    count = 2.0 * (c["layers"] if layers is None else layers)
+    latency = np.where(c["nvlink"] > 0, p["allreduce_nvlink_ms"], p["allreduce_pcie_ms"]) * np.log2(np.maximum(2.0, tp))
+    size = tokens * c["hidden"] * 2.0 * 2.0 * (tp - 1.0) / tp / (c["link"] * 1e6 * 0.7)
+    return np.where(tp > 1, count * (latency + size), 0.0)
+
+
+def _host_ms(c: Columns, p: Constants, running: Any) -> Any:
+    import numpy as np
+
+    # Before scheduling was overlapped with the GPU's work every step waited for the host, speculating or not.
+    old = 1.0 - c["era"]
+    base = np.where(
+        c["sglang"] > 0,
+        p["step_host_sglang_ms"] + old * p["step_host_old_sglang_ms"],
+        p["step_host_vllm_ms"] + old * p["step_host_old_ms"],
+    )
+    base = base + c["layers"] * p["layer_ms"] * np.where(c["routed"] > 0, p["moe_layer"], 1.0)
+    base = base + np.where(c["eager"] > 0, c["layers"] * p["eager_layer_ms"], 0.0)
+    return base + running * p["request_host_ms"]
+
+
+def drafted_tokens(c: Columns, p: Constants, matched: Any) -> Any:
+    """Mean drafted tokens of a step: k, less where lookups find nothing, or match less than k (suffix trees)."""
+    import numpy as np
+
+    k = c["k"]
+    tree = np.minimum(k, p["suffix_drafted"])
+    return np.where(c["suffix"] > 0, tree, k) * np.where(c["always_drafts"] > 0, 1.0, matched)
+
+
+def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTimes:
+    """Steps of every row at `running` requests.
+
+    matched: share of steps with a draft, for lookups; ignored for drafters that always draft.
+    """
+    import numpy as np
+
+    context = c["prompt"] + 0.5 * c["output"]
+    gamma = p["routing_temper"]
+    host = _host_ms(c, p, running)
+    base = _pass_ms(c, p, running, running, context, running) + host
+    drafted = drafted_tokens(c, p, matched)
+    tokens = running * (1.0 + drafted)
+    verify = _pass_ms(c, p, tokens, running, context, running * (1.0 + drafted) ** gamma) + host
+    # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
+    verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
+    drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
+    verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens)
+    return StepTimes(
+        baseline=base,
+        verify=verify,
+        draft=_draft_ms(c, p, running, context),
+        overhead=_overhead_ms(c, p, running, tokens),
+        prefill=_prefill_ms(c, p, host, running),
+        draft_prefill=_draft_prefill_ms(c, p),
+    )
+
+
+def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
+    """What a verify step pays where plain decoding runs as one captured graph and verifying does not.
+
+    vLLM from 0.12 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
+    launch their recurrent layers one by one. Steps of more tokens than were captured (512 by default, requests times
+    k + 1) run without a graph although the same requests' plain step has one.
+    """
+    import numpy as np
+
+    vllm = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
+    older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
+    hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
+    beyond = tokens / c["graph_tokens"] - 1.0
+    beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
+    return vllm * (1.0 - c["eager"]) * c["layers"] * (older + hybrid + beyond)
+
+
+def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
+    import numpy as np
+
+    tp = np.where(c["drafter_model"] > 0, np.minimum(c["tp"], p["draft_shards"]), c["tp"])
+    passes = np.where(c["parallel"] > 0, 1.0, c["k"])
+    tokens = running * np.where(c["parallel"] > 0, c["k"], 1.0)
+    read = c["draft_read"] * c["draft_bits"] / 8.0 / tp / (c["bandwidth"] * 1e6 * p["bandwidth_efficiency"])
+    compute = tokens * 2.0 * c["draft_read"] / tp / (c["tflops16"] * 1e9 * p["compute_efficiency"])
+    kv = running * context * c["draft_kv"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
+    layer = np.where(c["drafter_model"] > 0, p["draft_model_layer_ms"], p["head_layer_ms"])
+    host = c["draft_layers"] * layer + np.where(
+        c["drafter_model"] > 0,
+        p["draft_model_pass_ms"],
+        np.where(c["parallel"] > 0, p["block_pass_ms"], p["head_pass_ms"]),
+    ) * np.where((c["sglang"] > 0) & (c["parallel"] <= 0), p["sglang_draft"], 1.0)
+    comm = _communication(c, p, tokens, c["draft_layers"])
+    q = p["overlap"]
+    once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
+    neural = np.where(c["draft_read"] > 0, passes * once, 0.0)
+    lookup = np.where(c["lookup"] > 0, running * p["lookup_request_ms"], 0.0)
+    return neural + lookup
+
+
+def _overhead_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
+    import numpy as np
+
+    first = np.maximum(0.0, 1.0 - c["era"] / 0.2)
+    # What every step waited for before scheduling was overlapped is no price of speculation; since then it is, and
+    # lookups, which run on the CPU between steps, switch the overlap off altogether.
+    vllm = c["era"] * np.where(c["lookup"] > 0, p["sync_ms"], p["round_async_ms"]) + first * p["round_v0_ms"]
+    vllm = vllm + np.where(c["lookup"] > 0, 0.0, p["round_vllm_ms"])
+    sglang = p["round_sglang_ms"]
+    base = np.where(c["sglang"] > 0, sglang, vllm)
+    each = np.where(
+        c["sglang"] > 0,
+        p["round_request_sglang_ms"] + (1.0 - c["era"]) * p["round_request_old_sglang_ms"],
+        p["round_request_ms"] + first * p["round_request_v0_ms"],
+    )
+    # Without the overlap a step also waits for the host's work on every request.
+    overlapped = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
+    each = each + np.where(c["lookup"] > 0, overlapped * p["sync_request_ms"], 0.0)
+    return base + running * each
+
+
+def _prefill_ms(c: Columns, p: Constants, host: Any, running: Any) -> Any:
+    """Engine time of one request's prompt. Prompts of many requests share a pass, so they share the weights' read."""
+    import numpy as np
+
+    prompt = np.maximum(1.0, c["prompt"])
+    together = np.clip(np.minimum(running, p["prefill_tokens"] / prompt), 1.0, None)
+    alone = {**c, "state": 0.0 * c["state"]}
+    full = _pass_ms(alone, p, prompt * together, 0.0 * running, 0.5 * prompt, prompt * together)
+    return (c["prompt"] > 0) * (full * p["prefill_share"] + 0.5 * host) / together
+
+
+def _draft_prefill_ms(c: Columns, p: Constants) -> Any:
+    import numpy as np
+
+    compute = c["prompt"] * 2.0 * c["draft_read"] / c["tp"] / (c["tflops16"] * 1e9 * p["compute_efficiency"])
+    return np.where(c["always_drafts"] > 0, compute, 0.0)
+
+
+def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
+    """Speed-up of every row at its load: engine time of a request without over with speculation.
+
+    acceptance: mean tokens per step over all steps, bonus included. qps rows are latencies at an arrival rate: each
+    side's load follows from its own latency (Little's law).
+    """
+    import numpy as np
+
+    running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
+    with_rate = c["qps"] > 0
+    load_plain, load_own = running, running
+    if bool(np.any(with_rate)):
+        few = {name: column[with_rate] for name, column in c.items()}
+        shape = np.broadcast_shapes(running.shape, np.shape(matched), np.shape(p["match_rate"]))
+        load_plain, load_own = (np.array(np.broadcast_to(running, shape)) for _ in range(2))
+        rate_matched, rate_length = matched[..., with_rate], acceptance[..., with_rate]
+        load_plain[..., with_rate] = _load_at_rate(few, p, 1.0, rate_matched, False)
+        load_own[..., with_rate] = _load_at_rate(few, p, rate_length, rate_matched, True)
+    plain = step_times(c, p, load_plain, matched)
+    own = step_times(c, p, load_own, matched) if bool(np.any(with_rate)) else plain
+    before = _request_ms(c, plain.baseline, plain.prefill, load_plain, 1.0)
+    after = _request_ms(c, own.speculating, own.prefill + own.draft_prefill, load_own, acceptance)
+    return np.where(c["k"] > 0, before / after, 1.0)
+
+
+def most_running(c: Columns) -> Any:
+    """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits."""
+    import numpy as np
+
+    room = 0.9 * c["memory"] * 2.0**30 * c["tp"] - c["params"] * c["bits"] / 8.0
+    context = c["prompt"] + c["output"]
+    window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
+    each = context * c["kv_bytes"] + window * c["window_kv_bytes"]
+    # Weights that do not fit by this count were made to fit somehow: the load is then left as stated.
+    return np.where((room > 0) & (each > 0), np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
+
+
+def _request_ms(c: Columns, step: Any, prefill: Any, running: Any, acceptance: Any) -> Any:
+    """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for."""
+    import numpy as np
+
+    others = np.where(c["metric_tpot"] > 0, np.maximum(0.0, running - 1.0), running)
+    return others * prefill + c["output"] * step / acceptance
+
+
+def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, speculating: bool) -> Any:
+    """Running requests at the arrival rate: N = rate x latency(N), where a step's time is nearly a line in N.
+
+    Capped at 256, the most that a server runs at once by default, where the rate is more than it can serve.
+    """
+    import numpy as np
+
+    most = 256.0
+    low, high = np.full_like(c["qps"], 2.0), np.full_like(c["qps"], 32.0)
+    running = high
+    for _ in range(2):
+        ends = []
+        for load in (low, high):
+            times = step_times(c, p, load, matched)
+            step = times.speculating if speculating else times.baseline
+            prefill = times.prefill + (times.draft_prefill if speculating else 0.0)
+            ends.append(_request_ms(c, step, prefill, load, acceptance))
+        slope = np.maximum(0.0, (ends[1] - ends[0]) / (high - low))
+        fixed = np.maximum(1e-6, ends[0] - slope * low)
+        rate = c["qps"] / 1000.0
+        spare = 1.0 - rate * slope
+        running = np.where(spare > 1e-3, rate * fixed / np.maximum(spare, 1e-3), most)
+        running = np.clip(running, 1.0, most)
+        low, high = np.maximum(1.0, running * 0.7), running * 1.4 + 1.0
+    return running

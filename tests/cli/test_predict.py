@@ -1,0 +1,55 @@
+"""`specadvise predict` and `specadvise fit` from the shell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CASE = {"id": "one", "gpu": "H100", "target": "meta-llama/Llama-3.1-8B-Instruct", "method": "ngram", "k": 3,
+        "batch_size": 4}
+
+
+def specadvise(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "advisor.cli.main", *arguments], cwd=ROOT, input=stdin, check=False,
+                          capture_output=True, text=True, timeout=60)
+
+
+def test_one_line_comes_back_for_each_case_in_order(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("".join(json.dumps({**CASE, "id": i}) + "\n" for i in range(5)) + "broken\n")
+    done = specadvise("predict", str(cases))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [row["id"] for row in rows] == [0, 1, 2, 3, 4, None]
+    assert rows[-1]["error"]
+    assert "6 cases, 1 without a prediction" in done.stderr
+
+
+def test_the_answer_can_go_to_a_file_and_the_summary_away(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    done = specadvise("predict", "-", "-o", str(out), "-q", stdin=json.dumps(CASE) + "\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads(out.read_text())["id"] == "one"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_missing_file_and_a_file_without_one_good_line_are_wrong_use(tmp_path: Path) -> None:
+    missing = specadvise("predict", str(tmp_path / "no.jsonl"))
+    assert missing.returncode == 2
+    assert "cannot be read" in missing.stderr
+    bad = specadvise("predict", "-", stdin="broken\n")
+    assert bad.returncode == 2
+    assert json.loads(bad.stdout)["error"]
+
+
+def test_a_fit_without_enough_trials_says_how_many_it_needs(tmp_path: Path) -> None:
+    evidence = tmp_path / "gpu.json"
+    evidence.write_text(json.dumps({"schema_version": 1, "kind": "gpu", "collected_at": "2026-01-01T00:00:00Z",
+                                    "tool_version": "0", "command": "probe gpu", "gpu": {"devices": []}}))
+    done = specadvise("fit", str(evidence))
+    assert done.returncode == 2
+    assert "at least 3" in done.stderr
+    assert "only trials" in done.stderr
