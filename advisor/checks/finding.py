@@ -34,6 +34,16 @@ class Finding(Schema):
     """Where the rule comes from: engine code, documentation or a public report."""
 
 
+class Suppressed(Schema):
+    """A finding that somebody decided to live with."""
+
+    finding: Finding
+    reason: str
+    """Why, in their words."""
+    by: str
+    """Where they said so: `vllm.yaml:3`, or the policy file and line."""
+
+
 class CheckResult(Schema):
     """All findings of one config, worst first, and what was checked."""
 
@@ -50,6 +60,17 @@ class CheckResult(Schema):
     """Codes of the rules that ran."""
     notes: tuple[str, ...] = ()
     """What the reader should know beside the findings: an unknown release, a model that could not be read."""
+    part: str = ""
+    """Which server of the file, where one file holds several: `Deployment/llm, container vllm`."""
+    fail_on: Severity = "error"
+    """The severity from which on the verdict is fail."""
+    suppressed: tuple[Suppressed, ...] = ()
+    """Findings left out of `findings` and of the verdict, with the reasons."""
+
+    @property
+    def label(self) -> str:
+        """File and part, as text formats print it."""
+        return f"{self.name} ({self.part})" if self.part else self.name
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

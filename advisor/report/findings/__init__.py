@@ -27,5 +27,6 @@ def render(results: Sequence[CheckResult], format: str, *, width: int | None = N
     if format not in formats():
         raise InputError(f"unknown format {format!r}: expected one of {', '.join(formats())}")
     renderer: Renderer = importlib.import_module(f"advisor.report.findings.{format}").render
-    text = renderer(results, width=width, color=color)
+    # A lone surrogate (from an escape in YAML or a file name) can be written in no encoding.
+    text = renderer(results, width=width, color=color).encode("utf-8", "replace").decode("utf-8")
     return text if text.endswith("\n") else text + "\n"
