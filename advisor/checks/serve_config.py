@@ -64,6 +64,12 @@ class ServeConfig:
     """False for a command line or a manifest: there short option names are fine."""
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Option name as in `values` to the way it was written, where that differs by more than dashes."""
+    part: str = ""
+    """Which server of a file that starts several."""
+    notes: tuple[str, ...] = ()
+    """What could not be read, in whole sentences: values that only running the script would tell."""
+    first_line: int | None = None
+    """Line on which a command line begins; None for a config file."""
 
     def line(self, path: KeyPath) -> int | None:
         """Line of a key, or of the nearest one around it; None where nothing is known."""

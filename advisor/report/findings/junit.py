@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
@@ -47,7 +48,7 @@ def _case(result: CheckResult, code: str) -> TestCase:
     case = TestCase(f"{code} {title}" if title else code, f"specadvise.{plain(result.label)}")
     least = SEVERITIES.index(result.fail_on)
     mild: list[str] = []
-    outcomes: list[Failure | Skipped] = []
+    outcomes: list[Any] = []
     for finding in result.findings:
         if finding.code != code:
             continue

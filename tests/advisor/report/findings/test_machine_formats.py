@@ -20,8 +20,8 @@ SCHEMA = json.loads((Path(__file__).parent / "sarif_schema" / "sarif-schema-2.1.
 # --- GitHub ------------------------------------------------------------------------------------------------------
 def test_an_annotation_names_file_line_and_title_and_keeps_both_sentences_in_one_command():
     first = render([failed()], "github").splitlines()[0]
-    assert first == ("::error file=deploy/vllm.yaml,line=7,title=SPD101 speculative-config.model::the target has 32,000 "
-                     "tokens, the draft 32,064%0Atake a draft of the same vocabulary")
+    assert first == ("::error file=deploy/vllm.yaml,line=7,title=SPD101 speculative-config.model::the target has "
+                     "32,000 tokens, the draft 32,064%0Atake a draft of the same vocabulary")
 
 
 def test_severities_become_error_warning_and_notice():
