@@ -33,7 +33,8 @@ SHORT_OPTIONS: Mapping[str, str] = MappingProxyType({
 })
 """Short forms: of a command line only, a config file refuses them."""
 
-_IGNORE = re.compile(r"(?:^|\s)#\s*specadvise:\s*ignore\s+(SPD\d{3})\b[ \t:,-]*(.*)$")
+_IGNORE = re.compile(r"(?:^|\s)#\s*specadvise\s*:\s*ignore\b[ \t:=]*((?:SPD\d+\b[ \t,]*)+|\S*)[ \t:,-]*(.*)$",
+                     re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Ignore:
     """A wish in the config itself: `# specadvise: ignore SPD104 reason`."""
 
     code: str
+    """As written, in capitals; whether a rule has it is judged where ignores are applied."""
     reason: str
     """Empty where none was given."""
     line: int
@@ -145,13 +147,14 @@ def from_values(
 
 def read_ignores(text: str) -> tuple[Ignore, ...]:
     """Ignore comments, wherever they stand in the text."""
-    found = []
+    found: list[Ignore] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if "specadvise" not in line:
+        if "specadvise" not in line.lower():
             continue
         match = _IGNORE.search(line)
         if match is not None:
-            found.append(Ignore(match[1], match[2].strip(), number))
+            codes = match[1].upper().replace(",", " ").split() or [""]
+            found += [Ignore(code.strip(":-")[:40], match[2].strip(), number) for code in codes]
     return tuple(found)
 
 
