@@ -16,9 +16,11 @@ from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.subject import ModelFacts, Subject
 from advisor.emit.options import FIELD_OPTIONS, is_secret
 from advisor.record import Record
+from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import normal_id
 from profiles.catalog.releases import version_tuple
 from profiles.catalog.shapes import ModelShape
+from profiles.errors import InputError
 from profiles.schema import shown
 
 FAMILY = "drift"
@@ -95,11 +97,21 @@ def _release(subject: Subject, approved: Record) -> Iterator[Finding]:
 def _gpu(subject: Subject, approved: Record) -> Iterator[Finding]:
     then, count = approved.provenance.gpu, approved.provenance.gpu_count
     now = subject.gpu.name if subject.gpu is not None else subject.gpu_name
-    if now and now.lower() != then.lower() and not (count == 0 and subject.platform == "cpu"):
+    if now and not _same_gpu(then, now) and not (count == 0 and subject.platform == "cpu"):
         yield GPU.finding(f"the record was made for {count} x {then}, this is {now}: the advice no longer holds")
     elif subject.gpu_count is not None and subject.gpu_count != count:
         yield GPU.finding(f"the record was made for {count} x {then}, here are {subject.gpu_count}: the advice no "
                           "longer holds")
+
+
+def _same_gpu(then: str, now: str) -> bool:
+    """Drivers, catalog and people write one card's name in different ways."""
+    if then.lower() == now.lower():
+        return True
+    try:
+        return find_gpu(then).name == find_gpu(now).name
+    except InputError:
+        return False
 
 
 def _target(subject: Subject, approved: Record) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ that option; `--no-x` turns x off; sizes may be written 8k (8,000) or 8K (8,192)
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ def typed(text: str) -> Any:
     """A value as a config file would have it: whole numbers, decimals and sizes (8k, 8K) as numbers, else text."""
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _DECIMAL.fullmatch(text):
+    if _DECIMAL.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     size = _SIZE.fullmatch(text)
     if size is not None and not ("." in size[1] and size[2].isupper()):

@@ -20,8 +20,11 @@ from profiles.yaml_lines import KeyPath
 
 MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main"})
 TEMPLATE = "{{"
+MAX_SHELLS = 5
+"""How many shells deep a script is followed."""
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
-_IMAGE = re.compile(r"(?:^|[/-])vllm(?:[-_:/@]|$)", re.IGNORECASE)
+# In small letters: names of images have no others, names of variables (VLLM_...) do.
+_IMAGE = re.compile(r"(?:^|[/-])vllm(?:[-_:/@]|$)")
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _SET = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _RUNNERS = frozenset({"docker", "podman", "nerdctl"})
@@ -51,11 +54,17 @@ def looks_like_vllm_image(image: object) -> bool:
     return isinstance(image, str) and _IMAGE.search(image) is not None
 
 
-def in_script(text: str, name: str, first_line: int, env: Mapping[str, str], part: str = "") -> list[Launch]:
-    """Every server that a script or command line starts."""
+def in_script(
+    text: str, name: str, first_line: int, env: Mapping[str, str], part: str = "", depth: int = 0
+) -> list[Launch]:
+    """Every server that a script or command line starts, `sh -c` inside of it included."""
     found: list[Launch] = []
     for command in split(text, name, first_line, env):
-        launch = _in_command(command, env, part, name)
+        inner = next(filter(None, (_shell_script(command.words, i) for i in range(len(command.words)))), None)
+        if inner is not None and depth < MAX_SHELLS:
+            found += in_script(inner.text, name, inner.line, {**env, **command.exported, **command.env}, part, depth + 1)
+            continue
+        launch = _in_command(command, env, part)
         if launch is not None:
             found.append(launch)
     return found
@@ -67,7 +76,7 @@ def in_words(words: Sequence[Word], env: Mapping[str, str], part: str, name: str
     script = _shell_script(words)
     if script is not None:
         return in_script(script.text, name, script.line, env, part)
-    launch = _in_command(Command(list(words)), env, part, name)
+    launch = _in_command(Command(list(words)), env, part)
     if launch is not None:
         return [launch]
     if words and words[0].text.startswith("-") and looks_like_vllm_image(image):
@@ -75,11 +84,12 @@ def in_words(words: Sequence[Word], env: Mapping[str, str], part: str, name: str
     return []
 
 
-def _shell_script(words: Sequence[Word]) -> Word | None:
-    """The script of `sh -c SCRIPT`."""
-    if not words or posixpath.basename(words[0].text) not in _SHELLS:
+def _shell_script(words: Sequence[Word], start: int = 0) -> Word | None:
+    """The script of `sh -c SCRIPT`, where a shell stands at `start`."""
+    if len(words) <= start or posixpath.basename(words[start].text) not in _SHELLS:
         return None
-    for index, word in enumerate(words[1:], 1):
+    for index in range(start + 1, len(words)):
+        word = words[index]
         if not word.text.startswith("-"):
             return None
         if re.fullmatch(r"-[a-z]*c", word.text) and index + 1 < len(words):
@@ -87,20 +97,17 @@ def _shell_script(words: Sequence[Word]) -> Word | None:
     return None
 
 
-def _in_command(command: Command, env: Mapping[str, str], part: str, name: str) -> Launch | None:
+def _in_command(command: Command, env: Mapping[str, str], part: str) -> Launch | None:
     words = command.words
     start = _arguments_start(words)
     if start is None:
         return None
     own: dict[str, str] = {}
-    for index, word in enumerate(words[:start]):
+    for word in words[:start]:
         # `env FOO=1 vllm serve`, `docker run -e FOO=1 image`.
         match = _SET.fullmatch(word.text.removeprefix("--env="))
         if match is not None and not word.unknown:
             own[match[1]] = match[2]
-        inner = _shell_script(words[index:start]) if index else None
-        if inner is not None:
-            return None
     return Launch(tuple(words[start:]), words[max(0, start - 1)].line,
                   {**env, **command.exported, **command.env, **own}, part)
 

@@ -15,7 +15,7 @@ RANK = 50
 _START = re.compile(
     r"^[ \t]*(?:(?:exec|nohup|time|sudo|env|command)[ \t]+|[A-Za-z_]\w*=\S*[ \t]+)*"
     r"(?:\S*/)?(?:vllm[ \t]+(?:\\\n[ \t]*)?serve\b|python[\d.]*[ \t]+(?:-u[ \t]+)?-m[ \t]+vllm\.entrypoints\b"
-    r"|(?:docker|podman|nerdctl)[ \t]+(?:container[ \t]+)?run\b)",
+    r"|(?:ba|da|a|z)?sh[ \t]+-[a-z]*c\b|(?:docker|podman|nerdctl)[ \t]+(?:container[ \t]+)?run\b)",
     re.MULTILINE,
 )
 
