@@ -52,6 +52,11 @@ class LinedYaml:
 
 def read_yaml(path: Path) -> LinedYaml:
     """The file's value with lines. InputError where it is missing, a folder, not text, too large or not YAML."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The file's text, at most `MAX_BYTES` of it. InputError where it is missing, a folder, not text or too large."""
     name = str(path)
     try:
         if path.is_dir():
@@ -73,12 +78,11 @@ def read_yaml(path: Path) -> LinedYaml:
             "name the right file"
         )
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{name} is not UTF-8 text (byte {error.start}): expected a YAML file; save it as UTF-8"
         ) from None
-    return parse_yaml(text, name)
 
 
 def parse_yaml(text: str, name: str) -> LinedYaml:

@@ -59,6 +59,8 @@ class Release(Schema):
     """GPU model runner taken when VLLM_USE_V2_MODEL_RUNNER is not set."""
     runner_by_architecture: bool
     """True where V2 is taken for some targets only (0.22 to 0.28); `picks_v2` says for which."""
+    v1_methods: frozenset[str] = frozenset()
+    """Methods that the V1 engine (from 0.12 on its V1 runner) has."""
     v2_methods: frozenset[str] = frozenset()
     """Methods that the V2 runner has; forcing it with another one is refused."""
     eagle3_model_types: tuple[str, ...] = ()
@@ -236,6 +238,7 @@ def release(version: str) -> Release:
         features=names("features"),
         default_runner=runner["default"],
         runner_by_architecture=runner["allow_list"],
+        v1_methods=names("v1_methods"),
         v2_methods=names("v2_methods"),
         eagle3_model_types=tuple(limited),
         eagle3_architectures=frozenset(
