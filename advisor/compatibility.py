@@ -171,19 +171,19 @@ def _draft_model(
             f"the vocabulary of {candidate.draft.id} has {draft.vocab_size} tokens and that of {target.id} "
             f"{target.vocab_size}: vLLM refuses a draft model whose size differs"
         )
-    return _other_tokens(candidate.draft.id, _tokenizer(draft), target.id, _tokenizer(target))
+    return other_tokens(candidate.draft.id, tokenizer_of(draft), target.id, tokenizer_of(target))
 
 
-def _tokenizer(shape: ModelShape) -> TokenizerFingerprint | None:
+def tokenizer_of(shape: ModelShape, name: str | None = None) -> TokenizerFingerprint | None:
     """Its own fingerprint, with the family the catalog knows where the files do not say one."""
-    known = find_model(shape.id)
+    known = find_model(name or shape.id)
     catalogued = known.tokenizer if known is not None else None
     if shape.tokenizer is None or catalogued is None or shape.tokenizer.family is not None:
         return shape.tokenizer or catalogued
     return shape.tokenizer.model_copy(update={"family": catalogued.family})
 
 
-def _other_tokens(
+def other_tokens(
     draft: str, one: TokenizerFingerprint | None, target: str, other: TokenizerFingerprint | None
 ) -> str | None:
     """Equal sizes with different tokens: the engine starts, and every draft is nonsense."""

@@ -26,7 +26,9 @@ def check(subject: Subject, fail_on: Severity = "error") -> CheckResult:
         vllm_version=subject.release.version,
         rules_version=subject.release.rules,
         checked=tuple(rule.code for rule in all_rules()),
-        notes=tuple(_notes(subject)),
+        notes=(*subject.config.notes, *_notes(subject)),
+        part=subject.config.part,
+        fail_on=fail_on,
     )
 
 

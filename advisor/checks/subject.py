@@ -14,6 +14,7 @@ from profiles.catalog.shapes import ModelShape
 from profiles.schema import Amount, RequestLimit, Schema, TokenLimit
 
 if TYPE_CHECKING:
+    from advisor.checks.deployed import Deployed
     from advisor.checks.speculation import Speculation
     from advisor.record import Record
 
@@ -83,3 +84,10 @@ class Subject:
         from advisor.checks.speculation import read_speculation
 
         return read_speculation(self)
+
+    @cached_property
+    def engine(self) -> Deployed:
+        """Sizes, switches and runner of the server, stated or as its release takes them."""
+        from advisor.checks.deployed import Deployed
+
+        return Deployed(self)

@@ -1,16 +1,24 @@
-"""What `specadvise check` is given: files, `-`, or a command line as text, each turned into serve configs."""
+"""What `specadvise check` is given (files, `-`, a command line as text), and the way from there to results."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from advisor.checks.finding import SEVERITIES, CheckResult
 from advisor.checks.serve_config import ServeConfig
 from advisor.checks.sources import read_source
 from profiles.errors import InputError
 from profiles.yaml_lines import MAX_BYTES, decoded, read_text
+
+if TYPE_CHECKING:
+    from advisor.checks.suppression import PolicyFile
+    from advisor.cli.check_models import SubjectBuilder
 
 EXPECTED = "a serve config, start script, compose file or manifest"
 
@@ -67,3 +75,46 @@ def _read(text: str, name: str, folder: Path, env: Mapping[str, str]) -> list[Gi
         return [Given(config, folder) for config in read_source(text, name, env=env, open_file=open_file)]
     except RecursionError:
         raise InputError(f"{name}: nested too deeply; flatten it and run again") from None
+
+
+def judge(
+    given: Sequence[Given], builder: SubjectBuilder, fail_on: str = "error", policy: Path | None = None
+) -> list[CheckResult]:
+    """The results of all configs: rules, drift against the builder's record, then what the team decided.
+
+    Args:
+        policy: the policy file for all of them; else the nearest one at or above each config.
+
+    Raises:
+        InputError: a policy or a model file is damaged.
+    """
+    from advisor.checks.notice import all_notices
+    from advisor.checks.registry import all_rules
+    from advisor.checks.run import check
+    from advisor.checks.suppression import Checked, apply
+
+    (severity,) = (known for known in SEVERITIES if known == fail_on)
+    checked = []
+    for one in given:
+        subject = builder.build(one.config, one.folder)
+        result = check(subject, severity)
+        if builder.record is not None:
+            from advisor.checks.drift import drift
+
+            result = result.model_copy(update={"findings": (*result.findings, *drift(subject, builder.record))})
+        decided, path = _policy_of(one, policy)
+        checked.append(Checked(result, one.config.ignores, decided, path))
+    known = {rule.code for rule in all_rules()} | {notice.code for notice in all_notices()}
+    return apply(checked, date.today(), known)
+
+
+def _policy_of(one: Given, named: Path | None) -> tuple[PolicyFile | None, str]:
+    """The policy that holds for a config, and the config's path as the policy's patterns see it."""
+    from advisor.cli.policy_file import find_policy, load_policy
+
+    folder = Path(os.path.abspath(one.folder))
+    path = named if named is not None else find_policy(folder)
+    if path is None:
+        return None, ""
+    place = os.path.relpath(folder / Path(one.config.name).name, os.path.abspath(path.parent))
+    return load_policy(path, os.path.relpath(path) if named is None else str(path)), Path(place).as_posix()

@@ -27,9 +27,11 @@ from profiles.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("advisor.cli.advise:advise", "Decide whether speculation pays here, and write the vLLM config."),
+    "check": ("advisor.cli.check:check", "Check a vLLM serve config before a GPU sees it."),
     "init": ("advisor.cli.init:init", "Write a commented deployment file to start from."),
     "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server."),
     "report": ("advisor.cli.report:report", "Print a saved record again, in any format."),
+    "rules": ("advisor.cli.rules:rules", "List the rules of `check`, or explain one."),
     "trial": ("advisor.cli.trial:trial", "Run the short acceptance and step-time trial on a real engine."),
 }
 

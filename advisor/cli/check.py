@@ -1,0 +1,143 @@
+"""`specadvise check`: the rules over serve configs, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli.output import quiet_option, say
+
+if TYPE_CHECKING:
+    from advisor.record import Record
+
+
+def _formats() -> tuple[str, ...]:
+    from advisor.report.findings import formats
+
+    return ("text", *(name for name in formats() if name != "text"))
+
+
+@click.command()
+@click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
+@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest known.")
+@click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
+@click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
+@click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
+@click.option("--workload", type=click.Path(path_type=Path), help="JSON with concurrency, prompt_len, output_len, "
+              "temperature, task, logprobs; all optional.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
+              help="Record of the approved advice: say what changed since, and whether the advice still holds.")
+@click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
+              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or above it "
+              "when left out.")
+@click.option("--fail-on", type=click.Choice(("error", "warn", "info")), default="error", show_default=True,
+              help="Least severity that makes the check fail (exit code 1).")
+@click.option("--format", "output_format", type=click.Choice(_formats()), default="text", show_default=True,
+              help="How the result is printed on stdout.")
+@quiet_option
+def check(
+    configs: tuple[str, ...],
+    vllm_version: str | None,
+    gpu: str,
+    gpus: int | None,
+    env: tuple[str, ...],
+    workload: Path | None,
+    record: Path | None,
+    policy: Path | None,
+    fail_on: str,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Check vLLM serve configs against what is known of their release, models and hardware.
+
+    Needs no GPU, no weights and no network. CONFIG is what `vllm serve --config` takes, or what contains a server's
+    start: a script, Dockerfile, compose file, Kubernetes manifest or chart values; `-` is stdin, and a whole `vllm
+    serve ...` line in quotes is read too. Model folders are relative to the file. VLLM_* variables of this shell count
+    like --env.
+    """
+    from advisor.cli.check_input import judge, read_given
+    from advisor.cli.check_models import SubjectBuilder
+    from advisor.report.findings import render
+    from profiles.catalog.releases import release
+
+    version, note = _version(vllm_version)
+    if note is not None:
+        say(note, quiet)
+    builder = SubjectBuilder(
+        release=release(version),
+        gpu_name=gpu,
+        gpu_count=gpus,
+        env=_pairs(env),
+        workload=_workload(workload) if workload is not None else None,
+        record=_record(record) if record is not None else None,
+    )
+    given = [one for argument in configs for one in read_given(argument, {**_shell_environment(), **_pairs(env)})]
+    results = judge(given, builder, fail_on, policy)
+    click.echo(render(results, output_format, **_terminal()), nl=False)
+    return 1 if any(result.verdict == "fail" for result in results) else 0
+
+
+def _version(stated: str | None) -> tuple[str, str | None]:
+    if stated is not None:
+        return stated, None
+    from advisor.cli.gathering import engine_version
+    from profiles.deployment import Deployment
+
+    version, notes = engine_version(Deployment.model_validate({"target": "unnamed", "hardware": {"gpu": "cpu"}}))
+    return version, notes[0] if notes else None
+
+
+def _shell_environment() -> dict[str, str]:
+    """Variables of this shell that change how the engine starts."""
+    return {name: value for name, value in os.environ.items() if name.startswith("VLLM_") or name == "CUDA_VISIBLE_DEVICES"}
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    from profiles.errors import InputError
+
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--env {text!r}: expected KEY=VALUE, such as VLLM_USE_V2_MODEL_RUNNER=0")
+        found[name] = value
+    return found
+
+
+def _record(path: Path) -> Record:
+    from advisor.cli.report import load_record
+
+    return load_record(path)
+
+
+def _terminal() -> dict[str, Any]:
+    """Width and colour where stdout is a terminal: logs and pipes get whole lines."""
+    if not sys.stdout.isatty():
+        return {}
+    import shutil
+
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "color": not plain}
+
+
+def _workload(path: Path) -> object:
+    import json
+
+    from pydantic import ValidationError
+
+    from advisor.checks.subject import ExpectedWorkload
+    from profiles.errors import InputError
+    from profiles.yaml_lines import read_text
+
+    text = read_text(path)
+    try:
+        return ExpectedWorkload.model_validate({k: v for k, v in json.loads(text or "{}").items() if v is not None})
+    except (ValueError, AttributeError, ValidationError) as error:
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is no JSON object"
+        raise InputError(f"{path}: {problem}: expected concurrency, prompt_len, output_len, temperature, task, "
+                         "logprobs") from None
