@@ -33,8 +33,8 @@ def _formats() -> tuple[str, ...]:
 @click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
               help="Record of the approved advice: say what changed since, and whether the advice still holds.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
-              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or above it "
-              "when left out.")
+              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or above "
+              "it when left out.")
 @click.option("--fail-on", type=click.Choice(("error", "warn", "info")), default="error", show_default=True,
               help="Least severity that makes the check fail (exit code 1).")
 @click.option("--format", "output_format", type=click.Choice(_formats()), default="text", show_default=True,

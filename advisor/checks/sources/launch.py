@@ -62,7 +62,8 @@ def in_script(
     for command in split(text, name, first_line, env):
         inner = next(filter(None, (_shell_script(command.words, i) for i in range(len(command.words)))), None)
         if inner is not None and depth < MAX_SHELLS:
-            found += in_script(inner.text, name, inner.line, {**env, **command.exported, **command.env}, part, depth + 1)
+            outer = {**env, **command.exported, **command.env}
+            found += in_script(inner.text, name, inner.line, outer, part, depth + 1)
             continue
         launch = _in_command(command, env, part)
         if launch is not None:

@@ -59,7 +59,8 @@ def test_a_command_line_gives_model_and_speculation(text: str):
 def test_environment_before_and_inside_a_command_counts_over_what_was_stated():
     config = only("export VLLM_A=1\nVLLM_B=2 vllm serve m", env={"VLLM_A": "0", "VLLM_C": "3"})
     assert config.env == {"VLLM_A": "1", "VLLM_B": "2", "VLLM_C": "3"}
-    assert only("docker run -e VLLM_A=7 --env=VLLM_B=8 vllm/vllm-openai --model m").env == {"VLLM_A": "7", "VLLM_B": "8"}
+    run = only("docker run -e VLLM_A=7 --env=VLLM_B=8 vllm/vllm-openai --model m")
+    assert run.env == {"VLLM_A": "7", "VLLM_B": "8"}
 
 
 def test_two_servers_of_a_script_are_two_configs_with_their_lines():
@@ -82,7 +83,8 @@ def test_a_config_file_that_is_not_at_hand_is_a_note():
 
 # --- Dockerfile
 def test_a_dockerfile_joins_entrypoint_command_and_environment():
-    config = only('FROM vllm/vllm-openai:v0.32.0\n# why\nENV VLLM_A=1 B="x y"\nENTRYPOINT ["vllm", "serve", \\\n  "a/b"]\n'
+    config = only('FROM vllm/vllm-openai:v0.32.0\n# why\nENV VLLM_A=1 B="x y"\n'
+                  'ENTRYPOINT ["vllm", "serve", \\\n  "a/b"]\n'
                   'CMD ["--seed", "1"]\n')
     assert config.values == {"model": "a/b", "seed": 1}
     assert config.env == {"VLLM_A": "1", "B": "x y"}
@@ -157,7 +159,8 @@ def test_a_container_is_found_in_whatever_kind_it_stands(head: str, part: str):
 
 
 def test_a_script_in_a_manifest_knows_its_lines_and_the_config_map_beside_it():
-    text = ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  vllm.yaml: |\n    model: a/b\n    seed: 1\n---\n"
+    text = ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  vllm.yaml: |\n    model: a/b\n    seed: 1\n"
+            "---\n"
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: v\n    image: x\n"
             "    envFrom: [{configMapRef: {name: c}}]\n"
             '    command: ["/bin/bash", "-ec"]\n    args:\n    - |\n      echo start\n'
@@ -169,14 +172,15 @@ def test_a_script_in_a_manifest_knows_its_lines_and_the_config_map_beside_it():
 
 
 def test_kserve_arguments_without_a_command_take_the_model_from_its_address():
-    config = only("apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: k}\nspec:\n  predictor:\n"
-                  "    model:\n      modelFormat: {name: huggingface}\n      storageUri: hf://org/m\n"
+    config = only("apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: k}\nspec:\n"
+                  "  predictor:\n    model:\n      modelFormat: {name: huggingface}\n      storageUri: hf://org/m\n"
                   "      args: [--seed=1]\n")
     assert config.values == {"model": "org/m", "seed": 1}
 
 
 def test_containers_that_start_something_else_are_passed_over():
-    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: n\n    image: nginx\n    args: [a]\n"
+    text = ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+            "  - name: n\n    image: nginx\n    args: [a]\n")
     with pytest.raises(InputError, match="f: a Kubernetes manifest in which no vLLM server is started"):
         read_source(text, "f")
     assert [c.part for c in read_source(text + "---\napiVersion: v1\nkind: Pod\nspec:\n" + CONTAINER, "f")] == [
@@ -187,7 +191,8 @@ def test_containers_that_start_something_else_are_passed_over():
 def test_values_of_the_production_stack_give_a_config_for_each_model():
     text = ("servingEngineSpec:\n  modelSpec:\n  - name: one\n    repository: vllm/vllm-openai\n    modelURL: org/a\n"
             "    vllmConfig:\n      maxModelLen: 4096\n      enablePrefixCaching: true\n"
-            f"      extraArgs: [--speculative-config, '{JSON}']\n  - name: two\n    modelURL: org/b\n    enableLoRA: true\n"
+            f"      extraArgs: [--speculative-config, '{JSON}']\n"
+            "  - name: two\n    modelURL: org/b\n    enableLoRA: true\n"
             "    env: [{name: VLLM_A, value: 1}]\n    vllmConfig: {tensorParallelSize: 2, v0: 1}\n")
     one, two = read_source(text, "values.yaml")
     assert one.values == {"model": "org/a", "max-model-len": 4096, "enable-prefix-caching": True,
@@ -210,7 +215,7 @@ def test_values_of_other_charts_are_read_where_something_in_them_starts_a_server
 
 # --- what is none of them
 @pytest.mark.parametrize(("text", "message"), [
-    ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", r"f:4: a chart's template, not a finished file"),
+    ("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n", r"f:4: a chart's template, not a finished"),
     ("model: {{ include \"x\" . }}\n", r"f:1: a chart's template"),
     ("- a\n- b\n", "neither a serve config nor anything that starts a vLLM server"),
     ("just words", "neither a serve config"),
@@ -240,7 +245,6 @@ def test_ignore_comments_belong_to_the_server_they_stand_in_or_above():
 def test_any_text_is_read_or_refused_in_a_sentence(tail: str, head: str):
     try:
         configs = read_source(head + tail, "f")
-    except InputError as error:
-        assert str(error)
-    else:
-        assert configs
+    except InputError:
+        return
+    assert configs
