@@ -13,6 +13,7 @@ import click
 from advisor.cli.output import quiet_option, say
 
 if TYPE_CHECKING:
+    from advisor.checks.subject import ExpectedWorkload
     from advisor.record import Record
 
 
@@ -24,7 +25,8 @@ def _formats() -> tuple[str, ...]:
 
 @click.command()
 @click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
-@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest known.")
+@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
+              "known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
 @click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
@@ -33,8 +35,8 @@ def _formats() -> tuple[str, ...]:
 @click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
               help="Record of the approved advice: say what changed since, and whether the advice still holds.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
-              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or above "
-              "it when left out.")
+              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or "
+              "above it when left out.")
 @click.option("--fail-on", type=click.Choice(("error", "warn", "info")), default="error", show_default=True,
               help="Least severity that makes the check fail (exit code 1).")
 @click.option("--format", "output_format", type=click.Choice(_formats()), default="text", show_default=True,
@@ -94,7 +96,8 @@ def _version(stated: str | None) -> tuple[str, str | None]:
 
 def _shell_environment() -> dict[str, str]:
     """Variables of this shell that change how the engine starts."""
-    return {name: value for name, value in os.environ.items() if name.startswith("VLLM_") or name == "CUDA_VISIBLE_DEVICES"}
+    wanted = ("VLLM_", "CUDA_VISIBLE_DEVICES")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted)}
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -125,7 +128,7 @@ def _terminal() -> dict[str, Any]:
     return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "color": not plain}
 
 
-def _workload(path: Path) -> object:
+def _workload(path: Path) -> ExpectedWorkload:
     import json
 
     from pydantic import ValidationError
