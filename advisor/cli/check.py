@@ -41,6 +41,8 @@ def _formats() -> tuple[str, ...]:
               help="Least severity that makes the check fail (exit code 1).")
 @click.option("--format", "output_format", type=click.Choice(_formats()), default="text", show_default=True,
               help="How the result is printed on stdout.")
+@click.option("--also", multiple=True, metavar="FORMAT=FILE",
+              help="Write the result to a file in a further format, such as sarif=check.sarif. Repeatable.")
 @quiet_option
 def check(
     configs: tuple[str, ...],
@@ -53,6 +55,7 @@ def check(
     policy: Path | None,
     fail_on: str,
     output_format: str,
+    also: tuple[str, ...],
     quiet: bool,
 ) -> int:
     """Check vLLM serve configs against what is known of their release, models and hardware.
@@ -79,7 +82,12 @@ def check(
         record=_record(record) if record is not None else None,
     )
     given = [one for argument in configs for one in read_given(argument, {**_shell_environment(), **_pairs(env)})]
+    further = _further(also)
     results = judge(given, builder, fail_on, policy)
+    if further:
+        from advisor.cli.output import write_together
+
+        write_together({path: render(results, name) for path, name in further.items()})
     click.echo(render(results, output_format, **_terminal()), nl=False)
     return 1 if any(result.verdict == "fail" for result in results) else 0
 
@@ -109,6 +117,21 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
         if not equals or not name:
             raise InputError(f"--env {text!r}: expected KEY=VALUE, such as VLLM_USE_V2_MODEL_RUNNER=0")
         found[name] = value
+    return found
+
+
+def _further(texts: Sequence[str]) -> dict[Path, str]:
+    """File to format of `--also`, looked at before anything is read."""
+    from profiles.errors import InputError
+
+    found: dict[Path, str] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or not file or name not in _formats():
+            raise InputError(f"--also {text!r}: expected FORMAT=FILE with a format of {', '.join(_formats())}")
+        if Path(file) in found:
+            raise InputError(f"--also names {file} twice: give each format a file of its own")
+        found[Path(file)] = name
     return found
 
 
