@@ -23,7 +23,7 @@ def render(results: Sequence[CheckResult], *, width: int | None = None, color: b
     for result in results:
         document.add_testsuite(_suite(result))
     document.update_statistics()
-    return str(document.tostring().decode("utf-8"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{document.tostring().decode("utf-8")}'
 
 
 @lru_cache(maxsize=1)
