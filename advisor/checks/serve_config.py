@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from profiles.errors import InputError
+from profiles.json_text import parse_json
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, parse_yaml
 
@@ -33,6 +34,8 @@ SHORT_OPTIONS: Mapping[str, str] = MappingProxyType({
 })
 """Short forms: of a command line only, a config file refuses them."""
 
+MAX_NUMBER = 10**18
+"""Beyond any size, limit or seed."""
 _IGNORE = re.compile(r"(?:^|\s)#\s*specadvise\s*:\s*ignore\b[ \t:=]*((?:SPD\d+\b[ \t,]*)+|\S*)[ \t:,-]*(.*)$",
                      re.IGNORECASE)
 
@@ -127,6 +130,7 @@ def from_values(
         option = first.replace("_", "-")
         option = option if from_file else SHORT_OPTIONS.get(option, option)
         if rest:
+            _refuse_absurd(value, f"{name}{_at(old.get((raw,)))}: {raw}")
             _put_dotted(found, placed, option, rest, value, old.get((raw,)))
             continue
         if option in found and not isinstance(found[option], dict):
@@ -134,7 +138,7 @@ def from_values(
                              "underscores; keep one")
         if option != raw:
             spelled[option] = raw
-        parsed = _parsed(option, value)
+        parsed = _parsed(option, value, f"{name}{_at(old.get((raw,)))}: {raw}")
         if isinstance(parsed, dict) and isinstance(found.get(option), dict):
             parsed = {**parsed, **found[option]}
         found[option] = parsed
@@ -162,15 +166,27 @@ def _at(line: int | None) -> str:
     return "" if line is None else f":{line}"
 
 
-def _parsed(option: str, value: Any) -> Any:
+def _parsed(option: str, value: Any, where: str) -> Any:
+    _refuse_absurd(value, where)
     if option not in JSON_OPTIONS:
         return value
     if isinstance(value, str) and value.strip().startswith("{"):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value, where)
+        except json.JSONDecodeError:
             return value
+        _refuse_absurd(value, where)
     return _normal(option, value)
+
+
+def _refuse_absurd(value: Any, where: str) -> None:
+    """Numbers that no option can have, wherever they stand in a value: rules may then calculate with what is left."""
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _refuse_absurd(inner, where)
+    elif isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
+        shorter = shown(value) if isinstance(value, float) else "a number of many digits"
+        raise InputError(f"{where}: {shorter} is no number that an option can have; mend it and run again")
 
 
 def _normal(option: str, value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 from advisor.checks.serve_config import JSON_OPTIONS, SHORT_OPTIONS
 from advisor.checks.sources.words import Word
 from profiles.errors import InputError
+from profiles.json_text import parse_json
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath
 
@@ -90,7 +91,7 @@ def read_arguments(words: Sequence[Word], name: str) -> Arguments:
             raise InputError(f"{name}:{word.line}: {shown(option)} is nested too deeply: expected at most {MAX_DOTS} "
                              "dots; write the mapping as JSON")
         elif "." in option:
-            _dotted(option, given, dotted, found, word.line)
+            _dotted(option, given, dotted, found, word.line, name)
         else:
             _plain(option, given, found, word.line)
     for option, value in dotted.items():
@@ -165,14 +166,14 @@ def _usable(option: str, word: Word, value: Any) -> bool:
     """A mapping that can be read although a name in it is a variable; a name that holds more than the variable."""
     if option in JSON_OPTIONS:
         try:
-            return isinstance(json.loads(value), dict)
-        except (ValueError, RecursionError):
+            return isinstance(parse_json(value, option), dict)
+        except (json.JSONDecodeError, InputError):
             return False
     return option in TEXT_OPTIONS and word.text != word.unknown[0]
 
 
 def _dotted(
-    option: str, given: list[Word], dotted: dict[str, dict[str, Any]], found: Arguments, line: int
+    option: str, given: list[Word], dotted: dict[str, dict[str, Any]], found: Arguments, line: int, name: str
 ) -> None:
     head, *keys = option.split(".")
     as_list = keys[-1].endswith("+")
@@ -194,17 +195,16 @@ def _dotted(
         known = place.get(keys[-1])
         place[keys[-1]] = [*(known if isinstance(known, list) else []), *(typed(part) for part in text.split(","))]
     else:
-        place[keys[-1]] = _json_or_text(text)
+        place[keys[-1]] = _json_or_text(text, f"{name}:{line}: --{option}")
     found.lines.setdefault((head,), line)
     found.lines[(head, *keys)] = line
 
 
-def _json_or_text(text: str) -> Any:
+def _json_or_text(text: str, where: str) -> Any:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text, where)
+    except json.JSONDecodeError:
         return typed(text)
-    return value
 
 
 def _note_unknown(word: Word, found: Arguments) -> None:
