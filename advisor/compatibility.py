@@ -216,7 +216,7 @@ def _head(candidate: Candidate, target: ModelShape, draft: ModelShape | None) ->
         if _trained_for(head.id, target):
             return None
         trained = [shape for shape in map(find_model, head.targets) if shape is not None]
-        if trained and not any(_same_build(shape, target) for shape in trained):
+        if trained and not any(same_build(shape, target) for shape in trained):
             return f"{name} was trained for {head.targets[0]}, and {target.id} is built differently"
     elif _is_ordinary_model(name, draft):
         return f"{name} is an ordinary model, not a head for {wanted}"
@@ -230,7 +230,7 @@ def _head(candidate: Candidate, target: ModelShape, draft: ModelShape | None) ->
     return None
 
 
-def _same_build(one: ModelShape, other: ModelShape) -> bool:
+def same_build(one: ModelShape, other: ModelShape) -> bool:
     return (one.hidden_size, one.num_layers, one.vocab_size) == (other.hidden_size, other.num_layers, other.vocab_size)
 
 

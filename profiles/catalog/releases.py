@@ -67,6 +67,8 @@ class Release(Schema):
     """Parts of a target's model_type that EAGLE-3 is limited to; empty where only the class decides."""
     eagle3_architectures: frozenset[str] = frozenset()
     """Target classes with the EAGLE-3 interface."""
+    eagle_head_architectures: frozenset[str] = frozenset()
+    """Classes of EAGLE heads; empty before the V1 engine ran them."""
 
     def has(self, feature: str) -> bool:
         """Whether a named behaviour holds here. KeyError for a name the catalog does not have."""
@@ -217,6 +219,9 @@ def release(version: str) -> Release:
     def names(section: str) -> frozenset[str]:
         return frozenset(name for name, fact in facts[section].items() if _holds(fact, rules))
 
+    def listed(section: str) -> frozenset[str]:
+        return frozenset(name for span in facts[section] if _holds(span, rules) for name in span["names"])
+
     keys = names("speculative_keys")
     internal = frozenset(name for name in keys if facts["speculative_keys"][name].get("kind"))
     methods = frozenset(name for name, spans in facts["methods"].items() if any(_holds(span, rules) for span in spans))
@@ -241,7 +246,6 @@ def release(version: str) -> Release:
         v1_methods=names("v1_methods"),
         v2_methods=names("v2_methods"),
         eagle3_model_types=tuple(limited),
-        eagle3_architectures=frozenset(
-            name for span in facts["eagle3_architectures"] if _holds(span, rules) for name in span["names"]
-        ),
+        eagle3_architectures=listed("eagle3_architectures"),
+        eagle_head_architectures=listed("eagle_head_architectures"),
     )
