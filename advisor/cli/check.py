@@ -152,17 +152,17 @@ def _terminal() -> dict[str, Any]:
 
 
 def _workload(path: Path) -> ExpectedWorkload:
-    import json
-
     from pydantic import ValidationError
 
     from advisor.checks.subject import ExpectedWorkload
     from profiles.errors import InputError
+    from profiles.json_text import parse_json
     from profiles.yaml_lines import read_text
 
-    text = read_text(path)
+    text = read_text(path, "a JSON file")
     try:
-        return ExpectedWorkload.model_validate({k: v for k, v in json.loads(text or "{}").items() if v is not None})
+        stated = parse_json(text or "{}", str(path))
+        return ExpectedWorkload.model_validate({k: v for k, v in stated.items() if v is not None})
     except (ValueError, AttributeError, ValidationError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is no JSON object"
         raise InputError(f"{path}: {problem}: expected concurrency, prompt_len, output_len, temperature, task, "

@@ -117,4 +117,5 @@ def _policy_of(one: Given, named: Path | None) -> tuple[PolicyFile | None, str]:
     if path is None:
         return None, ""
     place = os.path.relpath(folder / Path(one.config.name).name, os.path.abspath(path.parent))
-    return load_policy(path, os.path.relpath(path) if named is None else str(path)), Path(place).as_posix()
+    name = os.path.relpath(path) if named is None else str(path)
+    return load_policy(Path(os.path.abspath(path)), name), Path(place).as_posix()

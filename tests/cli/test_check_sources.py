@@ -160,7 +160,8 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("advised")
     try:
         main(["advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--method", "ngram", "--gpu", "H100",
-              "--gpus", "1", "--concurrency", "1", "--prompt-len", "300", "--output-len", "300", "--task", "code", "--temperature", "0",
+              "--gpus", "1", "--concurrency", "1", "--prompt-len", "300", "--output-len", "300",
+              "--task", "code", "--temperature", "0",
               "--vllm-version", "0.32.0", "--quiet", "--out", str(out)])
     except SystemExit as stop:
         assert stop.code in (0, 3)  # noqa: PT017 - an abstention writes its files too
