@@ -1,0 +1,178 @@
+"""Memory: will target, draft and one request fit, and what concurrency is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from advisor.checks import traits
+from advisor.checks.rule import Example, Fault, Rule
+from advisor.checks.subject import Subject
+from advisor.record import Memory
+from advisor.situation import Situation
+from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef
+from profiles.methods import METHODS
+from profiles.schema import MAX_K
+
+_GIB = float(2**30)
+_PAIR = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: {}\nmax-model-len: 16384\nmax-num-seqs: 32\n"
+         "speculative-config:\n  method: draft_model\n  model: meta-llama/Llama-3.2-1B-Instruct\n"
+         "  num_speculative_tokens: 3\n")
+_V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+_LIKELY = 0.8
+"""Below this share of what one full-length request needs, the estimate's own error no longer explains it."""
+
+
+def _utilization(subject: Subject) -> float:
+    value = subject.config.get("gpu-memory-utilization", 0.9)
+    return float(value) if isinstance(value, (int, float)) and 0 < float(value) <= 1 else 0.9
+
+
+@lru_cache(maxsize=256)
+def _plan(subject_id: int, holder: _Holder) -> Memory | None:
+    return holder.plan()
+
+
+class _Holder:
+    """Carries a subject into the cache, which goes by its identity."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+
+    def __hash__(self) -> int:
+        return id(self.subject)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Holder) and other.subject is self.subject
+
+    def plan(self) -> Memory | None:
+        """The memory plan of the config's own speculation; None where something it needs is not known."""
+        subject, speculation = self.subject, self.subject.speculation
+        target = subject.target.shape if subject.target is not None else None
+        if speculation is None or target is None or subject.gpu is None or speculation.method not in METHODS:
+            return None
+        described, engine = METHODS[speculation.method], subject.engine
+        draft = subject.draft.shape if subject.draft is not None else None
+        if described.needs_draft and draft is None and described.drafter == "model":
+            return None
+        from advisor.cost.memory import plan_memory
+
+        k = min(max(speculation.k or 1, 1), MAX_K)
+        split = speculation.whole("draft_tensor_parallel_size")
+        candidate = Candidate(
+            method=speculation.method,
+            draft=ModelRef(id=speculation.model) if speculation.model and subject.draft is not None else None,
+            k=(k,),
+            tensor_parallel_size=split,
+        )
+        kv = subject.config.get("kv-cache-dtype", "auto")
+        deployment = Deployment(
+            target=ModelRef(id=target.id),
+            engine=Engine(
+                tensor_parallel_size=engine.tensor_parallel,
+                pipeline_parallel_size=engine.pipeline_parallel,
+                data_parallel_size=engine.data_parallel,
+                max_model_len=engine.window,
+                max_num_seqs=engine.max_num_seqs,
+                max_num_batched_tokens=engine.max_num_batched_tokens,
+                gpu_memory_utilization=_utilization(subject),
+                kv_cache_dtype=str(kv),
+                enforce_eager=engine.eager,
+            ),
+            hardware=Hardware(gpu=subject.gpu.name, count=subject.gpu_count or None),
+        )
+        situation = Situation(
+            deployment=deployment,
+            target=target,
+            drafts={speculation.model: draft} if speculation.model and draft is not None else {},
+            candidates=(candidate,),
+            release=subject.release,
+            runner="v2" if engine.runner == "v2" else "v1",
+            gpu=subject.gpu,
+            gpu_count=subject.gpu_count or 1,
+        )
+        return plan_memory(situation, candidate, k)
+
+
+def _planned(subject: Subject) -> Memory | None:
+    try:
+        return _plan(id(subject), _Holder(subject))
+    except ValueError:
+        # Sizes beyond what any deployment has: other rules say so.
+        return None
+
+
+def _does_not_fit(subject: Subject) -> Iterable[Fault]:
+    plan = _planned(subject)
+    if plan is None or subject.speculation is None or plan.usable_gib is None:
+        return
+    weights = plan.target_weights_gib + plan.draft_weights_gib
+    where = ("gpu-memory-utilization",) if subject.config.get("gpu-memory-utilization") else subject.speculation.path("model")
+    if weights >= plan.usable_gib:
+        yield Fault(where, f"Weights of target and draft take {weights:.1f} GiB of each GPU's memory, and "
+                    f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.")
+        return
+    window, tokens = subject.engine.window, plan.kv_tokens_with
+    if window is None or tokens is None or tokens >= window or not subject.engine.stated_window:
+        return
+    sure = tokens < _LIKELY * window
+    yield Fault(("max-model-len",), f"Beside {weights:.1f} GiB of weights, memory is left for about {tokens} tokens of KV "
+                f"cache, and one request may be {window} long: the server "
+                f"{'does not start' if sure else 'may not start'}.",
+                severity="error" if sure and tokens < 0.5 * window else "warn")
+
+
+def _concurrency(subject: Subject) -> Iterable[Fault]:
+    plan = _planned(subject)
+    if plan is None or subject.speculation is None or not plan.kv_tokens_without or plan.kv_tokens_with is None:
+        return
+    left = plan.kv_tokens_with / plan.kv_tokens_without
+    if left < 0.85 and plan.kv_tokens_with > 0:
+        window = subject.engine.window
+        requests = "" if not window else (f", {plan.kv_tokens_with / window:.1f} requests of full length instead of "
+                                          f"{plan.kv_tokens_without / window:.1f}")
+        yield Fault(subject.speculation.path("model"), f"Draft weights and KV take memory from the KV cache: "
+                    f"{plan.kv_tokens_with} tokens are left of {plan.kv_tokens_without}{requests}.")
+
+
+def _outside(subject: Subject) -> Iterable[Fault]:
+    """The V0 engine sizes the KV pool for the target and loads the draft beside it."""
+    speculation, gpu = subject.speculation, subject.gpu
+    draft = subject.draft.shape if subject.draft is not None else None
+    if (speculation is None or gpu is None or draft is None or subject.engine.runner != "v0"
+            or not subject.release.has("v0_engine") or traits.head_of(subject.draft) is not None):
+        return
+    share = _utilization(subject)
+    split = speculation.whole("draft_tensor_parallel_size") or subject.engine.tensor_parallel
+    needed, free = draft.weights_bytes / split / _GIB, (1 - share) * gpu.memory_gib
+    where = ("gpu-memory-utilization",) if subject.config.get("gpu-memory-utilization") else speculation.path("model")
+    if needed > free:
+        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: at gpu_memory_utilization {share:g} "
+                    f"{free:.1f} GiB of memory stay outside, and the draft needs {needed:.1f} GiB on a GPU. The server runs "
+                    "out of memory.")
+    elif needed + 1.0 > free:
+        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: {free:.1f} GiB of memory stay outside, "
+                    f"and the draft needs {needed:.1f} GiB of it (gpu_memory_utilization {share:g}).", severity="warn")
+
+
+_OLD = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: 4\ngpu-memory-utilization: {}\n"
+        "speculative-model: meta-llama/Llama-3.1-8B-Instruct\nnum-speculative-tokens: 3\n")
+RULES = (
+    Rule("SPD401", "Weights and cache that do not fit",
+         "The draft is loaded before the KV pool is sized, and the pool has to hold one request of full length.",
+         "Use more GPUs, a smaller draft, a shorter max-model-len, or an fp8 KV cache.", "error",
+         "the memory plan (advisor/cost/memory.py); vllm/v1/worker/gpu_worker.py (0.32)",
+         Example(_PAIR.format(1), env=_V1), Example(_PAIR.format(4), gpus=4, env=_V1), _does_not_fit),
+    Rule("SPD402", "Concurrency that the draft costs", "Draft weights and draft KV come out of the same pool.",
+         "Check the concurrency that is left against your load.", "info",
+         "the memory plan (advisor/cost/memory.py)",
+         Example("model: meta-llama/Llama-3.1-8B-Instruct\nmax-model-len: 8192\nmax-num-seqs: 32\nspeculative-config:\n"
+                 "  method: draft_model\n  model: meta-llama/Llama-3.2-3B-Instruct\n  num_speculative_tokens: 3\n",
+                 gpu="L40S", env=_V1),
+         Example(_PAIR.format(4), gpus=4, env=_V1), _concurrency),
+    Rule("SPD403", "No memory outside the V0 engine's share",
+         "Up to 0.9 the profile that sizes the KV cache does not see the draft's weights.",
+         "Lower gpu-memory-utilization, or spread the draft over all GPUs.", "error", "vllm issue 9995",
+         Example(_OLD.format(0.99), "0.6.3", "A100-80GB", 4), Example(_OLD.format(0.85), "0.6.3", "A100-80GB", 4), _outside,
+         releases="before 0.10"),
+)
