@@ -11,14 +11,28 @@ from profiles.yaml_lines import KeyPath
 
 def run(subject: Subject) -> tuple[Finding, ...]:
     """All findings, worst first. Suppressions are not applied here."""
-    return worst_first(
-        _finding(rule, fault, subject) for rule in all_rules() for fault in rule.check(subject)
-    )
+    return worst_first(_judged(subject)[0])
+
+
+def _judged(subject: Subject) -> tuple[list[Finding], list[str]]:
+    """Findings, and a note for each rule that failed: one rule's mistake must not silence the others."""
+    findings: list[Finding] = []
+    failed: list[str] = []
+    for rule in all_rules():
+        try:
+            found = [_finding(rule, fault, subject) for fault in rule.check(subject)]
+        except Exception as error:
+            failed.append(f"{rule.code} ({rule.title}) could not be judged: {type(error).__name__}: "
+                          f"{str(error)[:200]}; that is a mistake of this tool, please report it")
+            continue
+        findings += found
+    return findings, failed
 
 
 def check(subject: Subject, fail_on: Severity = "error") -> CheckResult:
     """Findings, verdict and notes of one config."""
-    findings = run(subject)
+    judged, failed = _judged(subject)
+    findings = worst_first(judged)
     return CheckResult(
         name=subject.config.name,
         findings=findings,
@@ -26,7 +40,7 @@ def check(subject: Subject, fail_on: Severity = "error") -> CheckResult:
         vllm_version=subject.release.version,
         rules_version=subject.release.rules,
         checked=tuple(rule.code for rule in all_rules()),
-        notes=(*subject.config.notes, *_notes(subject)),
+        notes=(*subject.config.notes, *_notes(subject), *failed),
         part=subject.config.part,
         fail_on=fail_on,
     )
