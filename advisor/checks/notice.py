@@ -27,6 +27,7 @@ class Notice:
         self, message: str, *, where: str = "", line: int | None = None, severity: Severity | None = None
     ) -> Finding:
         """The finding, with the values that make it so."""
+        message = message if message.endswith(".") else f"{message}."
         return Finding(code=self.code, severity=severity or self.severity, family=self.family, message=message,
                        remedy=self.remedy, where=where, line=line, source=self.source)
 

@@ -20,16 +20,16 @@ FAMILY = "suppressions"
 
 NO_REASON = Notice("SPD901", "an ignore without a reason", "warn", FAMILY,
                    "An ignore comment that says no reason does not count: the finding it was meant for stands.",
-                   "write the reason behind the code: `# specadvise: ignore SPD104 why it is accepted`")
+                   "Write the reason behind the code: `# specadvise: ignore SPD104 why it is accepted`.")
 UNKNOWN = Notice("SPD902", "an ignore that names no rule", "warn", FAMILY,
                  "The comment or policy entry names a code that no rule has, so it ignores nothing.",
-                 "name one of the codes that `specadvise rules` lists, or remove it")
+                 "Name one of the codes that `specadvise rules` lists, or remove it.")
 UNUSED = Notice("SPD903", "an ignore with nothing to ignore", "info", FAMILY,
                 "The rule has nothing to say here any more; the ignore would hide the next finding of its kind.",
-                "remove it")
+                "Remove it.")
 EXPIRED = Notice("SPD904", "an ignore whose day has passed", "warn", FAMILY,
                  "The policy accepted the finding until a day that is over: the finding counts again.",
-                 "mend what the finding says, or decide again and set a new day")
+                 "Mend what the finding says, or decide again and set a new day.")
 NOTICES = (NO_REASON, UNKNOWN, UNUSED, EXPIRED)
 
 

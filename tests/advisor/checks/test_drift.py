@@ -67,7 +67,7 @@ def test_a_fix_release_is_info_and_another_release_invalidates():
     assert said(subject(release=release("0.32.1"))) == [("SPD911", "info")]
     found = only(subject(release=release("0.33.0")))
     assert found.severity == "warn"
-    assert found.message == "the record was made for vLLM 0.32.0, this is 0.33.0: the advice no longer holds"
+    assert found.message == "the record was made for vLLM 0.32.0, this is 0.33.0: the advice no longer holds."
 
 
 def test_another_gpu_or_number_of_them_invalidates_but_another_spelling_does_not():
@@ -110,14 +110,14 @@ def test_another_k_is_said_on_its_line_with_what_was_decided():
     text = APPROVED.emitted.vllm_yaml.replace("num_speculative_tokens: 3", "num_speculative_tokens: 5")
     found = only(subject(text))
     assert (found.code, found.where) == ("SPD915", "speculative-config.num_speculative_tokens")
-    assert found.message == "num_speculative_tokens is 5, the record decided for 3"
+    assert found.message == "num_speculative_tokens is 5, the record decided for 3."
     assert text.splitlines()[(found.line or 0) - 1].strip() == "num_speculative_tokens: 5"
 
 
 def test_speculation_that_nobody_decided_and_speculation_that_is_gone_are_said():
     assert said(subject(), synthetic.off()) == [("SPD915", "warn"), ("SPD918", "warn")]
     off = only(subject(synthetic.OFF_YAML, draft=None))
-    assert off.message == "the record advises draft_model with k = 3, this config does not speculate"
+    assert off.message == "the record advises draft_model with k = 3, this config does not speculate."
 
 
 def test_options_the_advice_rests_on_are_warned_of_and_others_only_named():
@@ -131,7 +131,7 @@ def test_options_the_advice_rests_on_are_warned_of_and_others_only_named():
 
 def test_an_option_left_out_is_told_from_one_that_is_off():
     text = APPROVED.emitted.vllm_yaml.replace("gpu-memory-utilization: 0.9\n", "")
-    said = "gpu-memory-utilization is left out, in the record 0.9: the advice no longer holds"
+    said = "gpu-memory-utilization is left out, in the record 0.9: the advice no longer holds."
     assert only(subject(text)).message == said
 
 

@@ -105,7 +105,7 @@ def test_an_accepted_finding_counts_until_its_last_day_and_not_a_day_longer():
     (late,) = apply([Checked(result(finding()), policy=policy(ignore=[entry]))], date(2026, 12, 1), KNOWN)
     assert codes(late) == ["SPD101", "SPD904"]
     assert late.verdict == "fail"
-    said = ".specadvise.yaml:5 accepted SPD101 until 2026-11-30 (until the new draft): that day has passed"
+    said = ".specadvise.yaml:5 accepted SPD101 until 2026-11-30 (until the new draft): that day has passed."
     assert late.findings[1].message == said
 
 
