@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.checks.finding import Finding
 from advisor.checks.notice import Notice
 from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.subject import ModelFacts, Subject
 from advisor.emit.options import FIELD_OPTIONS, is_secret
-from advisor.record import Record
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import normal_id
 from profiles.catalog.releases import version_tuple
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
 from profiles.schema import shown
+
+if TYPE_CHECKING:
+    from advisor.record import Record
 
 FAMILY = "drift"
 AGAIN = "run `specadvise advise` for what runs now, and approve its record."

@@ -1,6 +1,7 @@
-"""Findings that come from no rule: about suppressions, and about what changed since an advice was approved.
+"""Findings that come from no rule: about suppressions, images, and what changed since an advice was approved.
 
-Rules look at one config; these look at a comment, a policy or a record beside it, so they are applied after the rules.
+Rules look at one config; these look at a comment, a policy, an image or a record beside it, so they come after the
+rules.
 They have codes like rules, from SPD901 on, and stand in `specadvise rules` and the docs with them.
 """
 
@@ -34,6 +35,6 @@ class Notice:
 
 def all_notices() -> tuple[Notice, ...]:
     """Every notice, by code."""
-    from advisor.checks import drift, suppression
+    from advisor.checks import drift, image, suppression
 
-    return tuple(sorted((*suppression.NOTICES, *drift.NOTICES), key=lambda notice: notice.code))
+    return tuple(sorted((*suppression.NOTICES, *image.NOTICES, *drift.NOTICES), key=lambda notice: notice.code))

@@ -73,6 +73,8 @@ class ServeConfig:
     """Which server of a file that starts several."""
     notes: tuple[str, ...] = ()
     """What could not be read, in whole sentences: values that only running the script would tell."""
+    image: str = ""
+    """Container image that starts it, where one is named."""
     first_line: int | None = None
     """Line on which a command line begins; None for a config file."""
 

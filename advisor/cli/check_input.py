@@ -88,6 +88,7 @@ def judge(
     Raises:
         InputError: a policy or a model file is damaged.
     """
+    from advisor.checks.image import image_notices
     from advisor.checks.notice import all_notices
     from advisor.checks.registry import all_rules
     from advisor.checks.run import check
@@ -98,6 +99,7 @@ def judge(
     for one in given:
         subject = builder.build(one.config, one.folder)
         result = check(subject, severity)
+        result = result.model_copy(update={"findings": (*result.findings, *image_notices(one.config, subject.release))})
         if builder.record is not None:
             from advisor.checks.drift import drift
 

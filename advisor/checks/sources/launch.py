@@ -47,6 +47,7 @@ class Launch:
     """Options that the file states elsewhere than in arguments (a chart's `maxModelLen`); arguments win over them."""
     default_lines: Mapping[KeyPath, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    image: str = ""
 
 
 def looks_like_vllm_image(image: object) -> bool:
@@ -75,14 +76,16 @@ def in_words(words: Sequence[Word], env: Mapping[str, str], part: str, name: str
              ) -> list[Launch]:
     """The servers of an argument vector: of a container's command and args, or a Dockerfile's ENTRYPOINT and CMD."""
     script = _shell_script(words)
-    if script is not None:
-        return in_script(script.text, name, script.line, env, part)
     launch = _in_command(Command(list(words)), env, part)
-    if launch is not None:
-        return [launch]
-    if words and words[0].text.startswith("-") and looks_like_vllm_image(image):
-        return [Launch(tuple(words), words[0].line, dict(env), part)]
-    return []
+    if script is not None:
+        found = in_script(script.text, name, script.line, env, part)
+    elif launch is not None:
+        found = [launch]
+    elif words and words[0].text.startswith("-") and looks_like_vllm_image(image):
+        found = [Launch(tuple(words), words[0].line, dict(env), part)]
+    else:
+        found = []
+    return [replace(one, image=one.image or str(image)) if image else one for one in found]
 
 
 def _shell_script(words: Sequence[Word], start: int = 0) -> Word | None:
@@ -109,8 +112,9 @@ def _in_command(command: Command, env: Mapping[str, str], part: str) -> Launch |
         match = _SET.fullmatch(word.text.removeprefix("--env="))
         if match is not None and not word.unknown:
             own[match[1]] = match[2]
-    return Launch(tuple(words[start:]), words[max(0, start - 1)].line,
-                  {**env, **command.exported, **command.env, **own}, part)
+    before = words[max(0, start - 1)]
+    return Launch(tuple(words[start:]), before.line, {**env, **command.exported, **command.env, **own}, part,
+                  image=before.text if looks_like_vllm_image(before.text) else "")
 
 
 def _arguments_start(words: Sequence[Word]) -> int | None:
@@ -163,7 +167,8 @@ def config_of(launch: Launch, name: str, open_file: OpenFile | None = None) -> S
     values.update(arguments.values)
     lines.update(arguments.lines)
     config = from_values(values, lines, name=name, env=launch.env, from_file=False)
-    return replace(config, part=launch.part, notes=tuple(dict.fromkeys(notes)), first_line=launch.line)
+    return replace(config, part=launch.part, notes=tuple(dict.fromkeys(notes)), first_line=launch.line,
+                   image=launch.image)
 
 
 # --- containers ----------------------------------------------------------------------------------------------------

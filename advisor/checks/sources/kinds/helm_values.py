@@ -77,10 +77,16 @@ def _image(node: Node) -> str | None:
         around = root.child(*node.path[:length]) if length else root
         image = around.value.get("image") if around is not None else None
         if isinstance(image, dict):
-            image = image.get("repository") or image.get("name")
+            image = _joined(image.get("repository") or image.get("name"), image.get("tag"))
         if isinstance(image, str):
             return image
     return None
+
+
+def _joined(repository: object, tag: object) -> str | None:
+    if not isinstance(repository, str):
+        return None
+    return f"{repository}:{tag}" if isinstance(tag, (str, int, float)) else repository
 
 
 def _production_stack(node: Node, source: Source) -> Launch | None:
@@ -101,7 +107,8 @@ def _production_stack(node: Node, source: Source) -> Launch | None:
     if node.value.get("enableLoRA") is True:
         values["enable-lora"] = True
         lines[("enable-lora",)] = node.line("enableLoRA")
-    return Launch(tuple(words), node.line("modelURL"), env, _part(node), values, lines)
+    image = _joined(node.value.get("repository"), node.value.get("tag")) or ""
+    return Launch(tuple(words), node.line("modelURL"), env, _part(node), values, lines, image=image)
 
 
 def _named_options(

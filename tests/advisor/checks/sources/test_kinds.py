@@ -248,3 +248,27 @@ def test_any_text_is_read_or_refused_in_a_sentence(tail: str, head: str):
     except InputError:
         return
     assert configs
+
+
+# --- systemd
+def test_a_unit_gives_its_command_and_environment():
+    config = only('[Unit]\nDescription=x\n[Service]\nEnvironment="VLLM_A=1" "B=x y"\nEnvironment=VLLM_C=3\n'
+                  "EnvironmentFile=-/etc/v.env\nExecStart=-/opt/vllm serve a/b \\\n  --seed 1\nRestart=always\n")
+    assert config.values == {"model": "a/b", "seed": 1}
+    assert config.env == {"VLLM_A": "1", "B": "x y", "VLLM_C": "3"}
+    assert lines(config) == {"model": 7, "seed": 8}
+    assert config.notes == ("EnvironmentFile was not read: pass what matters with --env",)
+
+
+# --- images
+@pytest.mark.parametrize("text", [
+    "docker run vllm/vllm-openai:v0.31.0 --model m",
+    "services:\n  s:\n    image: vllm/vllm-openai:v0.31.0\n    command: --model m\n",
+    "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: v\n    image: vllm/vllm-openai:v0.31.0\n"
+    "    command: [sh, -c, vllm serve m]\n",
+    'FROM vllm/vllm-openai:v0.31.0\nCMD ["--model", "m"]\n',
+    "image: {repository: vllm/vllm-openai, tag: v0.31.0}\nargs: [--model, m]\n",
+    "modelSpec:\n- repository: vllm/vllm-openai\n  tag: v0.31.0\n  modelURL: m\n",
+])
+def test_the_image_that_starts_a_server_is_known(text: str):
+    assert only(text).image == "vllm/vllm-openai:v0.31.0"
