@@ -19,6 +19,9 @@ _LINEAR_LAYERS = frozenset({"linear_attention", "mamba", "mamba2", "gdn", "kda",
 _LINEAR_KEYS = ("linear_num_key_heads", "mamba_num_heads", "mamba_d_state", "mamba_n_heads", "ssm_state_size",
                 "linear_conv_kernel_dim", "hybrid_override_pattern")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
+_SILENT_ABOUT_MTP = ("qwen3_next", "longcat_flash", "ernie4_5_moe", "mimo", "step3p5", "deepseek_v4", "gemma4", "qwen3_5",
+                     "glm_ocr", "glm4_moe", "nemotron_h", "exaone", "pangu", "bailing", "minimax_m3", "hy_v", "kimi_k3",
+                     "inkling", "dots3")
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
             "max_target_positions", "max_sequence_length")
 
@@ -155,7 +158,9 @@ def mtp_layers(model: ModelFacts | None) -> int | None:
         for part in (text, model.config):
             if isinstance(part.get(name), int):
                 return int(part[name])
-    return model.shape.mtp_layers if model.shape is not None else 0
+    known = model.shape.mtp_layers if model.shape is not None else 0
+    # Families that ship MTP layers without a count in their config: silence is no zero.
+    return known or (None if model_type(model).startswith(_SILENT_ABOUT_MTP) else 0)
 
 
 def window(model: ModelFacts | None, overrides: Mapping[str, Any] | None = None) -> int | None:

@@ -47,6 +47,11 @@ def _too_small(subject: Subject) -> Iterable[Fault]:
 
 def _below_requests(subject: Subject) -> Iterable[Fault]:
     tokens, seqs = subject.engine.stated_tokens, subject.engine.stated_seqs
+    slots = _slots(subject)
+    if tokens is not None and slots and tokens <= slots:
+        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, and the drafter takes {slots} slots of "
+                    "each request: not one token is left to schedule, and the server does not start.")
+        return
     if tokens is not None and seqs is not None and tokens < seqs and subject.speculation is not None:
         yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below max_num_seqs, {seqs}: vLLM "
                     "refuses that.")

@@ -43,11 +43,16 @@ def _shorter(subject: Subject) -> Iterable[Fault]:
     where = ("max-model-len",) if subject.engine.stated_window else speculation.path("model")
     head = f"The context window is {window} tokens, and {what} takes {tokens}"
     if method in ("eagle", "eagle3"):
-        if release.has("short_eagle_positions_fault") and runner != "v0":
+        if not release.has("short_eagle_positions_fault"):
+            return
+        if runner == "v1" and release.has("v1_gates_on_draft_length"):
+            yield Fault(where, f"{head}: as soon as one request of a batch is longer, the whole step runs without drafts "
+                        "from the head.")
+        elif runner != "v0":
             yield Fault(where, f"{head}: a sequence longer than that overruns the head's position table (max_position_"
                         "embeddings) and crashes the engine or drafts nonsense.", severity="error",
                         remedy=f"Set max-model-len to {tokens} at most, or use vLLM 0.27 or newer.")
-        elif runner == "v0":
+        else:
             yield Fault(where, f"{head}: longer sequences are not drafted at all.")
         return
     unguarded = runner == "v2" and (
@@ -90,7 +95,7 @@ def _draft_window_short(subject: Subject) -> Iterable[Fault]:
     where = speculation.path("max_model_len")
     if engine.runner == "v2":
         yield Fault(where, f"The draft's max_model_len of {stated} has no effect: model runner V2 does not read it.",
-                    severity="info", remedy="Remove it, or use the V1 runner.")
+                    remedy="Remove it, or use the V1 runner.")
     elif engine.runner == "v1":
         yield Fault(where, f"The draft's max_model_len is {stated} and the window {engine.window}: one request longer than "
                     "that, and the whole batch runs without drafts.")

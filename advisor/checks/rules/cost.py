@@ -49,9 +49,12 @@ def _too_costly(subject: Subject) -> Iterable[Fault]:
     passes = 1 if speculation.settings.get("parallel_drafting") is True else k
     deep, target_deep = traits.layers(subject.draft), traits.layers(subject.target)
     if ratio > _LARGEST_RATIO or passes * ratio > _MOST_DRAFTING:
+        stored = traits.quantization(subject.target).get("quant_method")
+        note = (f" (The target is quantised, {stored}, and the draft is not.)"
+                if stored and not traits.is_quantized(subject.draft) else "")
         yield Fault(where, f"The draft reads {ratio:.2f} of the target's weights in each pass, and a step takes {passes} "
                     f"of them: drafting costs {passes * ratio:.2f} of a target step before anything is gained. The draft "
-                    "is too large for this target.")
+                    "is too large for this target." + note)
     elif deep is not None and target_deep is not None and deep >= target_deep and passes > 1:
         yield Fault(where, f"The draft has {deep} layers and the target {target_deep}: at small batches time goes by layers "
                     "launched, so each draft pass costs about as much as the target's step, although its weights are small.")
@@ -112,7 +115,9 @@ def _no_room(subject: Subject) -> Iterable[Fault]:
         stated = subject.engine.stated_seqs
         if stated is None or "disable_by_batch_size" in speculation.settings:
             return
-        tokens, most = stated * width, 4.0
+        low_bits = subject.target is not None and subject.target.shape is not None and (
+            subject.target.shape.bits_per_weight < 6)
+        tokens, most = stated * width, 6.0 if low_bits else 2.5
     running = tokens // width
     if tokens > most * ridge:
         what = f"{running} requests run at once" if load is not None else f"up to {running} requests may run at once"

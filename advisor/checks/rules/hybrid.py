@@ -19,6 +19,8 @@ _HYBRID = {"config": {"architectures": ["Qwen3_5ForConditionalGeneration"], "mod
                                       "mtp_num_hidden_layers": 1}}}
 _CONFIG = ("model: models/hybrid\ntensor-parallel-size: 2\nmax-model-len: 32768\nmax-num-seqs: 16\n{}speculative-config:\n"
            "  method: mtp\n  num_speculative_tokens: 1\n")
+_LONG_WINDOW = 32768
+"""Windows up to this were not reported to fail."""
 _MODELS = {"models/hybrid": _HYBRID}
 _PREFIX = "enable-prefix-caching: {}\n"
 _CONNECTOR = "kv-transfer-config:\n  kv_connector: NixlConnector\n  kv_role: kv_both\n"
@@ -59,6 +61,21 @@ def _corrupts(subject: Subject) -> Iterable[Fault]:
                     remedy="Turn prefix caching off, or try disable_eagle_block_drop (0.30 and newer, experimental).")
 
 
+def _unstable(subject: Subject) -> Iterable[Fault]:
+    engine, speculation = subject.engine, subject.speculation
+    if (speculation is None or speculation.is_lookup or engine.runner == "v0" or not traits.is_hybrid(subject.target)
+            or not subject.release.has("hybrid_prefix_fault") or subject.release.has("hybrid_refused")):
+        return
+    window = engine.window
+    if window is not None and window > _LONG_WINDOW:
+        yield Fault(("max-model-len",) if engine.stated_window else speculation.path("method"), f"A hybrid target "
+                    f"(linear-attention or Mamba layers) with {speculation.method} and a window of {window} tokens: illegal "
+                    f"memory accesses on long sequences were reported for releases like {subject.release.version}.")
+    elif engine.async_scheduling is True:
+        yield Fault(("async-scheduling",), f"A hybrid target (linear-attention or Mamba layers) with {speculation.method} and "
+                    "asynchronous scheduling asked for: recurrent states were reported corrupt in this combination.")
+
+
 def _costs_block(subject: Subject) -> Iterable[Fault]:
     if (_drops_block(subject) and subject.engine.prefix_caching is True and not traits.is_hybrid(subject.target)
             and subject.engine.runner in ("v1", "v2")):
@@ -80,6 +97,10 @@ def _connector(subject: Subject) -> Iterable[Fault]:
     elif subject.release.has("connector_lookahead_fault"):
         yield Fault(where, f"The KV connector {connector} with {speculation.method}: lookahead slots are allocated while "
                     "remote KV is received, and the last transferred block can be polluted (disaggregated serving).")
+    elif speculation.model is not None and speculation.method in METHODS and METHODS[speculation.method].draft_has_kv:
+        yield Fault(where, f"The KV connector {connector} with a draft of its own ({speculation.method}): the draft's KV is "
+                    "not transferred, so the decode server drafts without the prompt or computes it again "
+                    "(disaggregated serving).")
     else:
         yield Fault(where, f"The KV connector {connector} with {speculation.method}: prefill and decode servers have to "
                     "speculate alike, or the handshake fails; the draft's own KV may have to be computed again.",
@@ -102,6 +123,12 @@ RULES = (
          Example(_CONFIG.format(_PREFIX.format("true")), "0.26.0", gpus=2, models=_MODELS),
          Example(_CONFIG.format(_PREFIX.format("false")), "0.26.0", gpus=2, models=_MODELS), _corrupts,
          releases="0.10 and newer"),
+    Rule("SPD566", "Long windows on a hybrid target with a drafter",
+         "Up to 0.28, kernels of recurrent layers with drafts were reported to read beyond their state on long sequences.",
+         "Keep max-model-len at 32768 and asynchronous scheduling at its default, or use vLLM 0.29 or newer.", "warn",
+         "vllm issue 40756 (cause not established)",
+         Example(_CONFIG.format("").replace("32768", "131072"), "0.20.0", gpus=2, models=_MODELS),
+         Example(_CONFIG.format(""), "0.20.0", gpus=2, models=_MODELS), _unstable, releases="0.17 to 0.28"),
     Rule("SPD562", "Hybrid target on a release that does not speculate on it",
          "Up to 0.16 recurrent layers refuse drafts, Qwen3-Next's apart.", "Use vLLM 0.17 or newer.", "error",
          "vllm/model_executor/layers/mamba/abstract.py of 0.12 to 0.16",

@@ -25,7 +25,8 @@ def _grammar(subject: Subject) -> Iterable[Fault]:
     where = option
     if subject.engine.runner == "v0":
         yield Fault(where, "Structured output (guided decoding) is set up on the V0 engine, which does not check drafts "
-                    "against the grammar: crashes and texts that break it were reported.")
+                    "against the grammar: crashes and texts that break it were reported.",
+                    severity="error" if "xgrammar" in str(subject.config.get(option[0])) else None)
     elif not release.has("grammar_checks_drafts"):
         yield Fault(where, f"Structured output (guided decoding) is set up, and vLLM {release.version} does not check drafts "
                     "against the grammar: requests fail as soon as a draft breaks it.", severity="error")
@@ -75,9 +76,10 @@ def _images(subject: Subject) -> Iterable[Fault]:
         return
     what = "A parallel-drafting head" if parallel and speculation.method != "draft_model" else "A text-only draft model"
     where = speculation.path("parallel_drafting" if parallel else "model")
-    if traits.uses_mrope(subject.draft) and engine.runner == "v1":
-        yield Fault(where, "The draft itself uses M-RoPE positions (a multimodal model): not implemented for draft models "
-                    "and parallel drafting.", severity="error", remedy="Use a text-only draft of the same vocabulary.")
+    if traits.uses_mrope(subject.draft):
+        yield Fault(where, "The draft itself uses M-RoPE positions (a multimodal model): vLLM does not implement that for "
+                    "draft models and parallel drafting.", severity="error" if engine.runner == "v1" else None,
+                    remedy="Use a text-only draft of the same vocabulary.")
     elif engine.runner == "v1" and release.has("draft_model_refuses_multimodal"):
         yield Fault(where, f"{what} under a multimodal target: vLLM {release.version} refuses that (NotImplementedError).",
                     severity="error")

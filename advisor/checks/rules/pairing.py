@@ -221,7 +221,7 @@ RULES = (
          Example(_EAGLE3, models={"models/head": {"config": {**_HEAD["config"], "vocab_size": 32000, "draft_vocab_size": 8000}}}),
          Example(_EAGLE3, models={"models/head": _HEAD}), _vocabulary),
     Rule("SPD216", "Head trained for another target", "A head imitates the one model it was trained on.",
-         "Use a head for this target, or measure acceptance first.", "info", "the catalog's list of heads",
+         "Use a head for this target, or measure acceptance first.", "warn", "the catalog's list of heads",
          Example(_EAGLE3.replace("models/head", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B").replace(
              "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct") + "tensor-parallel-size: 4\n", gpus=4),
          Example(_EAGLE3.replace("models/head", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")), _other_target),

@@ -53,9 +53,9 @@ def _rocm_attention(subject: Subject) -> Iterable[Fault]:
     if speculation is None or subject.platform != "rocm":
         return
     backend = str(subject.config.get("attention-backend", subject.env.get("VLLM_ATTENTION_BACKEND", "")) or "").upper()
-    if backend == "ROCM_AITER_FA" and release.has("aiter_multi_token_fault"):
-        yield Fault((), f"The attention backend ROCM_AITER_FA of vLLM {release.version} takes one token a request: with "
-                    "drafts, texts become wrong.", remedy="Use another attention backend, or vLLM 0.15 or newer.")
+    if "AITER" in backend and release.has("aiter_multi_token_fault"):
+        yield Fault((), f"The attention backend {backend} of vLLM {release.version} takes one token a request: with "
+                    "drafts, texts become wrong or the step fails.", remedy="Use another attention backend, or vLLM 0.15 or newer.")
     draft = str(speculation.settings.get("attention_backend", "")).upper()
     if draft in ("FLASH_ATTN", "FLASHINFER"):
         yield Fault(speculation.path("attention_backend"), f"The draft's attention_backend is {draft}, which ROCm does not "
@@ -96,7 +96,7 @@ RULES = (
          Example(_NGRAM, "0.24.0", "MI300X"), _other_backends),
     Rule("SPD683", "Attention backend that does not take drafts on ROCm", "Verifying takes several tokens of a request at "
          "once, which not every kernel does.", "Use another attention backend.", "error",
-         "vllm issue 31625, vllm pull 32877, vllm-project/recipes pull 740",
+         "vllm issues 28222 and 31625, vllm pull 32877, vllm-project/recipes pull 740",
          Example(_EAGLE3, "0.12.0", "MI300X", env={"VLLM_ATTENTION_BACKEND": "ROCM_AITER_FA"}),
          Example(_EAGLE3, "0.18.0", "MI300X", env={"VLLM_ATTENTION_BACKEND": "ROCM_AITER_FA"}), _rocm_attention),
     Rule("SPD684", "Drafters without kernels on consumer Blackwell", "Compute capability 12 lacks some kernels of 10.",

@@ -19,7 +19,7 @@ def _mtp_not_spared(subject: Subject) -> Iterable[Fault]:
     if speculation is None or speculation.method != "mtp" or speculation.model is not None:
         return
     found = traits.quantization(subject.target)
-    if str(found.get("quant_method", "")).lower() not in _SAVED or not traits.mtp_layers(subject.target):
+    if str(found.get("quant_method", "")).lower() not in _SAVED or traits.mtp_layers(subject.target) == 0:
         return
     ignored = found.get("ignore")
     names = [str(name) for name in ignored] if isinstance(ignored, list) else []

@@ -87,8 +87,8 @@ def _loses_graphs(subject: Subject) -> Iterable[Fault]:
     asked = engine.graph_mode is not None
     yield Fault(speculation.path(SCHEDULE), "With a schedule the V1 runner turns full CUDA graphs off (PIECEWISE)"
                 + (f", although cudagraph_mode is {engine.graph_mode}; an assertion during capture was reported too."
-                   if asked else ": each step pays more launches, and throughput has collapsed where the batch crosses a "
-                   "threshold."), severity=None if asked else "info")
+                   if asked else ": each step pays more launches, and throughput was reported to collapse where the batch "
+                   "crosses a threshold."))
 
 
 RULES = (
