@@ -29,29 +29,29 @@ FAMILY = "drift"
 AGAIN = "run `specadvise advise` for what runs now, and approve its record."
 FRESH = f"R{AGAIN[1:]}"
 
-RELEASE = Notice("SPD911", "another release than the advice was for", "warn", FAMILY,
+RELEASE = Notice("SPD911", "Another release than the advice was for", "warn", FAMILY,
                  "Step times, defaults and what a runner supports differ from release to release, so the measured or "
                  "modelled break-even is another one.", FRESH)
-GPU = Notice("SPD912", "another GPU, or another number of them", "warn", FAMILY,
+GPU = Notice("SPD912", "Another GPU, or another number of them", "warn", FAMILY,
              "Spare compute, bandwidth and memory decide how much a step of drafted tokens costs: the advice holds for "
              "its own machine only.", FRESH)
-TARGET = Notice("SPD913", "the target has changed", "warn", FAMILY,
+TARGET = Notice("SPD913", "The target has changed", "warn", FAMILY,
                 "Acceptance was judged for the target of the record: other weights accept other drafts.", FRESH)
-DRAFT = Notice("SPD914", "the draft has changed", "warn", FAMILY,
+DRAFT = Notice("SPD914", "The draft has changed", "warn", FAMILY,
                "Acceptance and draft time were judged for the draft of the record.", FRESH)
-SPECULATION = Notice("SPD915", "speculation differs from what was decided", "warn", FAMILY,
+SPECULATION = Notice("SPD915", "Speculation differs from what was decided", "warn", FAMILY,
                      "The record prices one method, draft and k; this config asks for another.",
                      f"Take over the record's `speculative-config`, or {AGAIN}")
-OPTION = Notice("SPD916", "a serve option that the advice rests on differs", "warn", FAMILY,
+OPTION = Notice("SPD916", "A serve option that the advice rests on differs", "warn", FAMILY,
                 "Parallel sizes, limits and memory options change what fits and what a step costs.",
                 f"Set it back, or {AGAIN}")
-OTHER = Notice("SPD917", "serve options differ that the advice does not rest on", "info", FAMILY,
+OTHER = Notice("SPD917", "Serve options differ that the advice does not rest on", "info", FAMILY,
                "They do not change the decision; they are named so that nothing differs unseen.",
                "Nothing, if they were meant; a new record takes them in.")
-ENVIRONMENT = Notice("SPD918", "the engine's environment differs", "warn", FAMILY,
+ENVIRONMENT = Notice("SPD918", "The engine's environment differs", "warn", FAMILY,
                      "VLLM_* variables choose the runner and kernels that the record was made with.",
                      f"Set them as the record has them, or {AGAIN}")
-LOAD = Notice("SPD919", "the expected load has passed the advice's crossover", "warn", FAMILY,
+LOAD = Notice("SPD919", "The expected load has passed the advice's crossover", "warn", FAMILY,
               "From the crossover on, no k of the chosen candidate gains.",
               f"Turn speculation off above that load (a schedule), or {AGAIN}")
 NOTICES = (RELEASE, GPU, TARGET, DRAFT, SPECULATION, OPTION, OTHER, ENVIRONMENT, LOAD)

@@ -10,7 +10,7 @@ from advisor.checks.notice import Notice
 from advisor.checks.serve_config import ServeConfig
 from profiles.catalog.releases import Release, version_tuple
 
-OTHER_RELEASE = Notice("SPD905", "the image runs another release than the one checked for", "warn", "releases",
+OTHER_RELEASE = Notice("SPD905", "The image runs another release than the one checked for", "warn", "releases",
                        "Keys, methods and runners differ from release to release, and the image decides which one "
                        "starts.",
                        "Give the image's release with --vllm-version, or change the image.")

@@ -18,16 +18,16 @@ from profiles.policy import Policy, PolicyIgnore
 
 FAMILY = "suppressions"
 
-NO_REASON = Notice("SPD901", "an ignore without a reason", "warn", FAMILY,
+NO_REASON = Notice("SPD901", "An ignore without a reason", "warn", FAMILY,
                    "An ignore comment that says no reason does not count: the finding it was meant for stands.",
                    "Write the reason behind the code: `# specadvise: ignore SPD104 why it is accepted`.")
-UNKNOWN = Notice("SPD902", "an ignore that names no rule", "warn", FAMILY,
+UNKNOWN = Notice("SPD902", "An ignore that names no rule", "warn", FAMILY,
                  "The comment or policy entry names a code that no rule has, so it ignores nothing.",
                  "Name one of the codes that `specadvise rules` lists, or remove it.")
-UNUSED = Notice("SPD903", "an ignore with nothing to ignore", "info", FAMILY,
+UNUSED = Notice("SPD903", "An ignore with nothing to ignore", "info", FAMILY,
                 "The rule has nothing to say here any more; the ignore would hide the next finding of its kind.",
                 "Remove it.")
-EXPIRED = Notice("SPD904", "an ignore whose day has passed", "warn", FAMILY,
+EXPIRED = Notice("SPD904", "An ignore whose day has passed", "warn", FAMILY,
                  "The policy accepted the finding until a day that is over: the finding counts again.",
                  "Mend what the finding says, or decide again and set a new day.")
 NOTICES = (NO_REASON, UNKNOWN, UNUSED, EXPIRED)

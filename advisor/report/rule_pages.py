@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from advisor.checks.notice import Notice, all_notices
 from advisor.checks.registry import all_rules
 from advisor.checks.rule import Example, Rule
 
@@ -47,6 +48,23 @@ def page(rule: Rule) -> str:
     )
 
 
+def notice_document(notice: Notice) -> dict[str, Any]:
+    """A notice as JSON: a rule without examples of one config."""
+    return {
+        "code": notice.code, "title": notice.title, "family": notice.family, "severity": notice.severity,
+        "why": notice.why, "remedy": notice.remedy, "releases": "all", "source": notice.source,
+    }
+
+
+def notice_page(notice: Notice) -> str:
+    """A notice as Markdown."""
+    return (
+        f"## {notice.code}: {notice.title}\n\n"
+        f"Severity: {notice.severity} (by consequence; a finding may differ). Family: {notice.family}.\n\n"
+        f"{notice.why}\n\n**What to do:** {notice.remedy}\n\nSource: {notice.source}.\n"
+    )
+
+
 def _example(example: Example) -> str:
     flags = [f"--vllm-version {example.vllm_version}", f"--gpu '{example.gpu}'", f"--gpus {example.gpus}"]
     flags += [f"--env {name}={value}" for name, value in example.env.items()]
@@ -70,6 +88,9 @@ def pages() -> dict[str, str]:
             anchor = f"{rule.code}: {rule.title}".lower()
             anchor = "".join(c for c in anchor if c.isalnum() or c in " -_").replace(" ", "-")
             index.append(f"| [{rule.code}]({family}.md#{anchor}) | {rule.severity} | {rule.title} | {rule.releases} |")
+    beside = "Findings about what stands beside a config: ignore comments, policies, images, records."
+    found["notices.md"] = f"{_HEAD}\n# notices\n\n{beside}\n\n" + "\n".join(map(notice_page, all_notices()))
+    index += [f"| [{notice.code}](notices.md) | {notice.severity} | {notice.title} | all |" for notice in all_notices()]
     found["README.md"] = "\n".join(index) + "\n"
     return found
 

@@ -187,3 +187,13 @@ def test_a_record_that_is_none_is_refused(check):
     answer = check("a.yaml", "--record", "r.json", a__yaml="model: org/a\n", r__json="{}")
     assert answer.code == 2
     assert "r.json is not a record" in answer.err
+
+
+def test_notices_stand_in_the_list_of_rules_and_can_be_asked_for(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["rules"])
+    listed = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["rules", "spd904", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["code"] == "SPD904"
+    assert all(code in listed for code in ("SPD901", "SPD905", "SPD911", "SPD101"))
