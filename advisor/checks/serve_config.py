@@ -30,7 +30,10 @@ SHORT_OPTIONS: Mapping[str, str] = MappingProxyType({
     "sc": "speculative-config", "tp": "tensor-parallel-size", "pp": "pipeline-parallel-size",
     "dp": "data-parallel-size", "q": "quantization", "O": "compilation-config", "cc": "compilation-config",
     "ac": "attention-config", "dcp": "decode-context-parallel-size", "asc": "api-server-count",
-    "ep": "enable-expert-parallel",
+    "ep": "enable-expert-parallel", "pcp": "prefill-context-parallel-size", "n": "nnodes", "r": "node-rank",
+    "dpn": "data-parallel-rank", "dpr": "data-parallel-start-rank", "dpl": "data-parallel-size-local",
+    "dpa": "data-parallel-address", "dpp": "data-parallel-rpc-port", "dpb": "data-parallel-backend",
+    "dph": "data-parallel-hybrid-lb", "dpe": "data-parallel-external-lb", "dpm": "data-parallel-multi-port-external-lb",
 })
 """Short forms: of a command line only, a config file refuses them."""
 

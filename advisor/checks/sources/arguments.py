@@ -22,17 +22,27 @@ from profiles.schema import shown
 from profiles.yaml_lines import KeyPath
 
 LIST_OPTIONS = frozenset({
-    "allowed-headers", "allowed-methods", "allowed-origins", "cudagraph-capture-sizes", "cuda-graph-sizes",
-    "device-ids", "kv-cache-dtype-skip-layers", "logits-processors", "lora-modules", "middleware", "numa-bind-cpus",
-    "numa-bind-nodes", "prompt-adapters", "served-model-name",
+    "allowed-media-domains", "collect-detailed-traces", "cpu-offload-params", "cuda-graph-sizes",
+    "cudagraph-capture-sizes", "ignore-patterns", "kv-cache-dtype-skip-layers", "logits-processors", "lora-modules",
+    "lora-target-modules", "numa-bind-cpus", "numa-bind-nodes", "offload-params", "prompt-adapters",
+    "served-model-name", "sleep-preserve-parameter-names",
 })
-"""Options that take several values."""
+"""Options that take several values, as the server's parser of 0.32 has them, and two older ones."""
 SWITCHES = frozenset({
-    "async-scheduling", "cudagraph-metrics", "data-parallel-external-lb", "data-parallel-hybrid-lb",
-    "data-parallel-multi-port-external-lb", "enforce-eager", "headless", "language-model-only",
-    "return-tokens-as-token-ids", "trust-remote-code", "use-v2-block-manager", "skip-tokenizer-init",
+    "aggregate-engine-logging", "allow-credentials", "allow-deprecated-quantization", "async-scheduling",
+    "cudagraph-metrics", "data-parallel-external-lb", "data-parallel-hybrid-lb",
+    "data-parallel-multi-port-external-lb", "dcp-q-replicate", "enforce-eager", "exclude-tools-when-tool-choice-none",
+    "fail-on-environ-validation", "fully-sharded-loras", "grpc", "headless", "interleave-mm-strings",
+    "kv-cache-metrics", "kv-sharing-fast-prefill", "language-model-only", "log-error-stack", "mm-encoder-only",
+    "numa-bind", "ray-workers-use-nsight", "return-sampling-mask", "return-tokens-as-token-ids",
+    "scheduler-reserve-full-isl", "skip-mm-profiling", "skip-tokenizer-init", "specialize-active-lora", "tokens-only",
+    "trust-remote-code", "trust-request-chat-template", "trust-request-mm-kwargs", "use-fp64-gumbel",
+    "use-tqdm-on-load", "use-v2-block-manager",
 })
-"""Options without a value, besides those that begin with enable-, disable- or no-."""
+"""Options without a value, besides those that begin with enable-, disable- or no-: as the server's parser of 0.32 has
+them, and older ones."""
+VALUED = frozenset({"disable-access-log-for-endpoints"})
+"""Options with a value although their names begin like those of switches."""
 TEXT_OPTIONS = frozenset({
     "api-key", "code-revision", "host", "model", "revision", "served-model-name", "tokenizer", "tokenizer-revision",
 })
@@ -129,7 +139,7 @@ def _is_option(text: str) -> bool:
 
 
 def _is_switch(option: str) -> bool:
-    return option in SWITCHES or option.startswith(("enable-", "disable-", "no-"))
+    return option in SWITCHES or (option.startswith(("enable-", "disable-", "no-")) and option not in VALUED)
 
 
 def _positional(word: Word, found: Arguments) -> None:

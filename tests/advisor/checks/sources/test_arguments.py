@@ -30,6 +30,8 @@ def values(line: str) -> dict[str, Any]:
     ("--enable-prefix-caching m", {"enable-prefix-caching": True, "model": "m"}),
     ("--no-enable-prefix-caching", {"enable-prefix-caching": False}),
     ("--enforce-eager --seed 1", {"enforce-eager": True, "seed": 1}),
+    ("--disable-access-log-for-endpoints /health m", {"disable-access-log-for-endpoints": "/health", "model": "m"}),
+    ("-dpl 2 -ep m", {"data-parallel-size-local": 2, "enable-expert-parallel": True, "model": "m"}),
     ("--served-model-name a b --port 1", {"served-model-name": ["a", "b"], "port": 1}),
     ("--revision 1234567", {"revision": "1234567"}),
     ("--seed 1 --seed 2", {"seed": 2}),
