@@ -20,7 +20,8 @@ def _formats() -> tuple[str, ...]:
 
 @click.command()
 @click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG...")
-@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest known.")
+@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
+                                     "known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
 @click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
@@ -84,7 +85,8 @@ def _version(stated: str | None) -> tuple[str, str | None]:
 
 def _shell_environment() -> dict[str, str]:
     """Variables of this shell that change how the engine starts."""
-    return {name: value for name, value in os.environ.items() if name.startswith("VLLM_") or name == "CUDA_VISIBLE_DEVICES"}
+    return {name: value for name,
+            value in os.environ.items() if name.startswith("VLLM_") or name == "CUDA_VISIBLE_DEVICES"}
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
