@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.cost.step import runner_for
+from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.models import catalog_ids, find_head, find_model, heads_for, normal_id
 from profiles.catalog.releases import Release
-from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
+from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment, Engine
 from profiles.evidence import Evidence
 from profiles.methods import Method, method
@@ -174,28 +175,6 @@ def _draft_model(
     return other_tokens(candidate.draft.id, tokenizer_of(draft), target.id, tokenizer_of(target))
 
 
-def tokenizer_of(shape: ModelShape, name: str | None = None) -> TokenizerFingerprint | None:
-    """Its own fingerprint, with the family the catalog knows where the files do not say one."""
-    known = find_model(name or shape.id)
-    catalogued = known.tokenizer if known is not None else None
-    if shape.tokenizer is None or catalogued is None or shape.tokenizer.family is not None:
-        return shape.tokenizer or catalogued
-    return shape.tokenizer.model_copy(update={"family": catalogued.family})
-
-
-def other_tokens(
-    draft: str, one: TokenizerFingerprint | None, target: str, other: TokenizerFingerprint | None
-) -> str | None:
-    """Equal sizes with different tokens: the engine starts, and every draft is nonsense."""
-    if one is None or other is None:
-        return None
-    if one.vocab_hash is not None and other.vocab_hash is not None:
-        differ = one.vocab_hash != other.vocab_hash
-    else:
-        differ = one.family is not None and other.family is not None and one.family != other.family
-    return f"{draft} and {target} have vocabularies of one size but with different tokens" if differ else None
-
-
 def _names_a_head(shape: ModelShape) -> bool:
     names = " ".join(shape.architectures).lower()
     return any(word in names for word in _HEAD_NAMES)
@@ -228,10 +207,6 @@ def _head(candidate: Candidate, target: ModelShape, draft: ModelShape | None) ->
             f"{target.hidden_size} wide"
         )
     return None
-
-
-def same_build(one: ModelShape, other: ModelShape) -> bool:
-    return (one.hidden_size, one.num_layers, one.vocab_size) == (other.hidden_size, other.num_layers, other.vocab_size)
 
 
 def _is_ordinary_model(name: str, shape: ModelShape | None) -> bool:

@@ -21,8 +21,8 @@ from profiles.catalog.architecture import shape_of
 from profiles.catalog.heads import head_method, head_shape
 from profiles.catalog.models import catalog_ids, find_model
 from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
-from profiles.deployment import ModelRef
 from profiles.errors import InputError, ModelNotFound
+from profiles.model_ref import ModelRef
 
 MAX_CONFIG_BYTES = 16 * 2**20
 _HUB_ADDRESS = re.compile(r"^(?:https?://)?(?:www\.)?huggingface\.co/|^hf://")

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from profiles.methods import method
+from profiles.model_ref import ModelRef
 from profiles.schema import (
     MAX_K,
     MAX_TOKENS,
@@ -30,20 +31,6 @@ from profiles.schema import (
     shown,
 )
 from profiles.workload import Workload
-
-
-class ModelRef(Schema):
-    """A model: an HF id or a folder. A plain string is taken as `id`."""
-
-    id: str = Field(min_length=1)
-    """HF id (org/name) or a folder with config.json; a relative folder is relative to the deployment file."""
-    revision: str | None = None
-    """Branch, tag or commit on the hub."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _string_is_id(cls, value: object) -> object:
-        return {"id": value} if isinstance(value, str) else value
 
 
 def _is_finite(value: object) -> bool:

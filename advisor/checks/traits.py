@@ -19,7 +19,8 @@ _LINEAR_LAYERS = frozenset({"linear_attention", "mamba", "mamba2", "gdn", "kda",
 _LINEAR_KEYS = ("linear_num_key_heads", "mamba_num_heads", "mamba_d_state", "mamba_n_heads", "ssm_state_size",
                 "linear_conv_kernel_dim", "hybrid_override_pattern")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
-_SILENT_ABOUT_MTP = ("qwen3_next", "longcat_flash", "ernie4_5_moe", "mimo", "step3p5", "deepseek_v4", "gemma4", "qwen3_5",
+_SILENT_ABOUT_MTP = ("qwen3_next", "longcat_flash", "ernie4_5_moe", "mimo", "step3p5", "deepseek_v4", "gemma4",
+                     "qwen3_5",
                      "glm_ocr", "glm4_moe", "nemotron_h", "exaone", "pangu", "bailing", "minimax_m3", "hy_v", "kimi_k3",
                      "inkling", "dots3")
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
@@ -164,7 +165,7 @@ def mtp_layers(model: ModelFacts | None) -> int | None:
 
 
 def window(model: ModelFacts | None, overrides: Mapping[str, Any] | None = None) -> int | None:
-    """Tokens the model takes: its positions, stretched by rope scaling as vLLM does it. None where the config is silent.
+    """Tokens the model takes: its positions, stretched by rope scaling as vLLM does it. None where nothing says so.
 
     `overrides` are `hf-overrides` laid over the config.
     """

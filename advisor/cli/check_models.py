@@ -14,8 +14,8 @@ from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, ModelFacts, Subject
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.releases import Release
-from profiles.deployment import ModelRef
 from profiles.errors import InputError, ModelNotFound
+from profiles.model_ref import ModelRef
 
 if TYPE_CHECKING:
     from advisor.record import Record

@@ -6,8 +6,9 @@ per token of both simply add up.
 
 from __future__ import annotations
 
-from advisor.cost.machine import constants, engine_limits
-from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
+from advisor.cost.machine import engine_limits
+from advisor.cost.pool import GIB, draft_weights_bytes, drafter_kv_bytes, overhead_gib, tokens_in
+from advisor.cost.shape_bytes import kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
 from advisor.workload_load import traffic_of
@@ -15,8 +16,6 @@ from profiles.deployment import Candidate
 from profiles.evidence import ArmEvidence, ArmStatus
 from profiles.methods import method
 from profiles.schema import Source
-
-GIB = float(2**30)
 
 
 def _other_gib(situation: Situation) -> tuple[float, list[str]]:
@@ -46,45 +45,24 @@ def total_memory_gib(situation: Situation) -> tuple[float | None, Source]:
 
 def draft_kv_bytes_per_token(situation: Situation, candidate: Candidate, tensor_parallel: int) -> float:
     """KV bytes one token takes in the drafter's layers, on one GPU."""
-    described = method(candidate.method)
-    if not described.draft_has_kv:
+    if not method(candidate.method).draft_has_kv:
         return 0.0
     shape = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
-    kv_dtype = situation.deployment.engine.kv_cache_dtype
-    if shape is not None and shape.attention:
-        return kv_bytes_per_token(shape, kv_dtype, tensor_parallel)
-    # A head or native layer whose shape is unknown is built like one layer of the target.
-    layers = max(1, situation.target.mtp_layers)
-    return (
-        layers * kv_bytes_per_token(situation.target, kv_dtype, tensor_parallel) / max(1, situation.target.num_layers)
-    )
+    return drafter_kv_bytes(situation.target, shape, situation.deployment.engine.kv_cache_dtype, tensor_parallel)
 
 
 def _draft_weights_bytes(situation: Situation, candidate: Candidate) -> float:
-    described = method(candidate.method)
-    if described.drafter in ("none", "lookup"):
-        return 0.0
     shape = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
-    if shape is not None:
-        return float(shape.weights_bytes)
-    target = situation.target
-    if described.drafter == "native" and target.mtp_params:
-        return target.mtp_params * bytes_per_param(target)
-    layer = max(0.0, target.params - 2.0 * target.embedding_params) / max(1, target.num_layers)
-    return max(1, target.mtp_layers) * layer * bytes_per_param(target)
+    return draft_weights_bytes(method(candidate.method).drafter, situation.target, shape)
 
 
 def _overhead_gib(situation: Situation, k: int, tensor_parallel: int) -> float:
     """Activations, logits, graphs and the runtime's own share of one GPU."""
-    engine, target = situation.deployment.engine, situation.target
-    facts = constants()["memory"]
     limits = engine_limits(situation)
-    budget, seqs = limits.max_num_batched_tokens, limits.max_num_seqs
-    activations = budget * target.hidden_size * float(facts["activation_bytes_per_token_hidden"])
-    activations = max(activations, budget * max(1, target.intermediate_size) * 4.0 / tensor_parallel)
-    logits = seqs * (1 + k) * target.vocab_size * float(facts["logits_bytes"])
-    graphs = 0.0 if engine.enforce_eager else float(facts["graphs_gib"])
-    return float(facts["runtime_gib"]) + graphs + (activations + logits) / GIB
+    return overhead_gib(
+        situation.target, k, tensor_parallel, limits.max_num_batched_tokens, limits.max_num_seqs,
+        eager=situation.deployment.engine.enforce_eager,
+    )
 
 
 def request_tokens(situation: Situation) -> float:
@@ -156,8 +134,8 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         loaded = _overhead_gib(situation, k, tensor_parallel)
         pool_without = (usable - target_gib - overhead) * GIB
         pool_with = (usable - target_gib - draft_gib - loaded) * GIB
-    tokens_without = _tokens_in(pool_without, kv_target)
-    tokens_with = _tokens_in(pool_with, kv_target + kv_draft)
+    tokens_without = tokens_in(pool_without, kv_target)
+    tokens_with = tokens_in(pool_with, kv_target + kv_draft)
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
     if base_arm is not None and base_arm.kv_cache_tokens:
         tokens_without, source = base_arm.kv_cache_tokens, Source.MEASURED
@@ -198,13 +176,6 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         source=source,
         notes=tuple(notes),
     )
-
-
-def _tokens_in(pool_bytes: float | None, bytes_per_token: float) -> int | None:
-    """KV tokens a pool holds; None where the pool is unknown or the model keeps nothing per token."""
-    if pool_bytes is None or bytes_per_token <= 0:
-        return None
-    return int(max(0.0, pool_bytes) / bytes_per_token)
 
 
 def _concurrency(kv_tokens: int | None, tokens: float, limit: int | None) -> float | None:

@@ -92,7 +92,8 @@ def _speculative_tree(package: Path) -> ast.Module:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             if any(isinstance(node, ast.ClassDef) and node.name == "SpeculativeConfig" for node in ast.walk(tree)):
                 return tree
-    raise InputError(f"{package} has no SpeculativeConfig in {', '.join(_CONFIG_FILES)}: expected a vLLM of 0.6 or newer")
+    raise InputError(f"{package} has no SpeculativeConfig in {', '.join(_CONFIG_FILES)}: expected a vLLM of 0.6 or "
+                     f"newer")
 
 
 def _fields(tree: ast.Module, class_name: str) -> list[str]:

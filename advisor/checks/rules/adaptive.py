@@ -30,9 +30,11 @@ def _refused(subject: Subject) -> Iterable[Fault]:
     if engine.eager or engine.graph_mode in ("NONE", "PIECEWISE"):
         yield Fault(where, "Adaptive verification needs full CUDA graphs: the server does not start.")
     if speculation.settings.get("use_local_argmax_reduction") is True:
-        yield Fault(where, "Adaptive verification does not go with use_local_argmax_reduction: the server does not start.")
+        yield Fault(where, "Adaptive verification does not go with use_local_argmax_reduction: the server does not "
+                           "start.")
     if speculation.is_lookup:
-        yield Fault(where, f"Adaptive verification needs a drafter with probabilities, and {speculation.method} has none.")
+        yield Fault(where, f"Adaptive verification needs a drafter with probabilities, and {speculation.method} has "
+                           f"none.")
 
 
 def _young(subject: Subject) -> Iterable[Fault]:
@@ -42,7 +44,8 @@ def _young(subject: Subject) -> Iterable[Fault]:
     where = speculation.path("enable_adaptive_verification")
     if subject.release.has("adaptive_young") and subject.engine.max_num_seqs >= _MANY:
         yield Fault(where, f"Adaptive verification at up to {subject.engine.max_num_seqs} requests: in vLLM "
-                    f"{subject.release.version} acceptance was reported to collapse under load, and the server to hang while "
+                    f"{subject.release.version} acceptance was reported to collapse under load, and the server to hang "
+                    f"while "
                     "draining.", severity="warn")
     else:
         yield Fault(where, "Adaptive verification is experimental, and documented for dspark before other methods.")
@@ -55,6 +58,7 @@ RULES = (
          Example(_EAGLE3 + _ON + "enforce-eager: true\n"), Example(_EAGLE3 + _ON), _refused, releases="0.28 and newer"),
     Rule("SPD662", "Adaptive verification is young", "It came with 0.28 for dspark; other methods followed.",
          "Remove enable_adaptive_verification, or test it at full load first.", "info", "vllm issue 54011",
-         Example(_EAGLE3.replace("max-num-seqs: 32", "max-num-seqs: 256") + _ON, "0.28.0"), Example(_EAGLE3, "0.28.0"), _young,
+         Example(_EAGLE3.replace("max-num-seqs: 32", "max-num-seqs: 256") + _ON, "0.28.0"), Example(_EAGLE3, "0.28.0"),
+         _young,
          releases="0.28 and newer"),
 )

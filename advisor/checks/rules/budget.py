@@ -41,7 +41,8 @@ def _too_small(subject: Subject) -> Iterable[Fault]:
         return
     extra = f" and {slots} more for the drafter" if slots else ""
     yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}: a step of {running} requests takes "
-                f"{running} x ({speculation.k} + 1) tokens to verify{extra}, {needed} in all. The token budget leaves part "
+                f"{running} x ({speculation.k} + 1) tokens to verify{extra}, {needed} in all. The token budget leaves "
+                f"part "
                 "of the batch waiting and prompts hardly move.")
 
 
@@ -49,11 +50,13 @@ def _below_requests(subject: Subject) -> Iterable[Fault]:
     tokens, seqs = subject.engine.stated_tokens, subject.engine.stated_seqs
     slots = _slots(subject)
     if tokens is not None and slots and tokens <= slots:
-        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, and the drafter takes {slots} slots of "
+        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, and the drafter takes {slots} "
+                                                 f"slots of "
                     "each request: not one token is left to schedule, and the server does not start.")
         return
     if tokens is not None and seqs is not None and tokens < seqs and subject.speculation is not None:
-        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below max_num_seqs, {seqs}: vLLM "
+        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below max_num_seqs, {seqs}: "
+                                                 f"vLLM "
                     "refuses that.")
 
 
@@ -79,7 +82,8 @@ def _scheduled(subject: Subject) -> Iterable[Fault]:
         return
     if engine.max_num_batched_tokens < 8192:
         yield Fault(("max-num-batched-tokens",) if engine.stated_tokens else speculation.path("method"),
-                    f"The drafter takes {slots} token slot{'s' if slots > 1 else ''} of each scheduled request out of a "
+                    f"The drafter takes {slots} token slot{'s' if slots > 1 else ''} of each scheduled request out of "
+                    f"a "
                     f"budget of {engine.max_num_batched_tokens} tokens: vLLM warns below 8192.")
 
 
@@ -93,8 +97,10 @@ RULES = (
          "Raise max-num-batched-tokens or lower max-num-seqs.", "error", "vllm/config/scheduler.py (0.32)",
          Example(_PAIR.replace("8192", "16"), env=_V1, gpus=2), Example(_PAIR, env=_V1, gpus=2), _below_requests),
     Rule("SPD323", "LoRA with a token budget below max_num_seqs x (k + 1)",
-         "The LoRA kernels' buffers are sized by max_num_batched_tokens, and vLLM checks them against the widest verify step.",
-         "Raise max-num-batched-tokens, or lower k or max-num-seqs.", "error", "vllm/engine/arg_utils.py of 0.12 to 0.32",
+         "The LoRA kernels' buffers are sized by max_num_batched_tokens, and vLLM checks them against the widest "
+         "verify step.",
+         "Raise max-num-batched-tokens, or lower k or max-num-seqs.", "error", "vllm/engine/arg_utils.py of 0.12 to "
+                                                                               "0.32",
          Example(_PAIR.replace("8192", "128") + "enable-lora: true\n", env=_V1, gpus=2),
          Example(_PAIR + "enable-lora: true\n", env=_V1, gpus=2), _adapters, releases="0.12 and newer"),
     Rule("SPD324", "Small budget for a drafter that takes slots", "vLLM subtracts the drafter's slots from the budget.",

@@ -46,7 +46,8 @@ def _shorter(subject: Subject) -> Iterable[Fault]:
         if not release.has("short_eagle_positions_fault"):
             return
         if runner == "v1" and release.has("v1_gates_on_draft_length"):
-            yield Fault(where, f"{head}: as soon as one request of a batch is longer, the whole step runs without drafts "
+            yield Fault(where, f"{head}: as soon as one request of a batch is longer, the whole step runs without "
+                               f"drafts "
                         "from the head.")
         elif runner != "v0":
             yield Fault(where, f"{head}: a sequence longer than that overruns the head's position table (max_position_"
@@ -60,16 +61,19 @@ def _shorter(subject: Subject) -> Iterable[Fault]:
         or (method == "dflash" and release.has("short_dflash_unguarded_on_v2"))
     )
     if unguarded:
-        yield Fault(where, f"{head}: model runner V2 of vLLM {release.version} has no length gate, and a sequence longer "
+        yield Fault(where, f"{head}: model runner V2 of vLLM {release.version} has no length gate, and a sequence "
+                           f"longer "
                     "than the draft's position limit overruns its rotary cache (CUDA fault).", severity="error",
                     remedy=f"Set max-model-len to {tokens} at most, or VLLM_USE_V2_MODEL_RUNNER=0.")
     elif runner == "v2" and release.has("short_draft_lowers_max_model_len"):
-        yield Fault(where, f"{head}: vLLM {release.version} lowers the whole engine's max_model_len to that, with no more "
+        yield Fault(where, f"{head}: vLLM {release.version} lowers the whole engine's max_model_len to that, with no "
+                           f"more "
                     "than a warning.", remedy=f"Set max-model-len to {tokens} at most, or use a longer draft.")
     elif runner == "v0":
         yield Fault(where, f"{head}: sequences longer than the draft's limit run without drafts.")
     else:
-        yield Fault(where, f"{head}: as soon as one request of a batch is longer, the whole step runs without drafts from "
+        yield Fault(where, f"{head}: as soon as one request of a batch is longer, the whole step runs without drafts "
+                           f"from "
                     "the draft.")
 
 
@@ -81,9 +85,11 @@ def _draft_window_refused(subject: Subject) -> Iterable[Fault]:
     own, window = traits.window(subject.draft), engine.window
     where = speculation.path("max_model_len")
     if own is not None and stated > own:
-        yield Fault(where, f"The draft's max_model_len is {stated}, and the draft takes {own} tokens: vLLM refuses that.")
+        yield Fault(where, f"The draft's max_model_len is {stated}, and the draft takes {own} tokens: vLLM refuses "
+                           f"that.")
     elif window is not None and stated > window:
-        yield Fault(where, f"The draft's max_model_len is {stated}, above the target's window of {window}: vLLM refuses "
+        yield Fault(where, f"The draft's max_model_len is {stated}, above the target's window of {window}: vLLM "
+                           f"refuses "
                     "that.")
 
 
@@ -97,7 +103,8 @@ def _draft_window_short(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"The draft's max_model_len of {stated} has no effect: model runner V2 does not read it.",
                     remedy="Remove it, or use the V1 runner.")
     elif engine.runner == "v1":
-        yield Fault(where, f"The draft's max_model_len is {stated} and the window {engine.window}: one request longer than "
+        yield Fault(where, f"The draft's max_model_len is {stated} and the window {engine.window}: one request longer "
+                           f"than "
                     "that, and the whole batch runs without drafts.")
 
 
@@ -108,7 +115,8 @@ def _window_refused(subject: Subject) -> Iterable[Fault]:
         return
     if str(subject.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0")) in ("1", "true"):
         return
-    yield Fault(("max-model-len",), f"max-model-len is {stated}, and the target takes {native} tokens: vLLM refuses more.")
+    yield Fault(("max-model-len",), f"max-model-len is {stated}, and the target takes {native} tokens: vLLM refuses "
+                                    f"more.")
 
 
 def _other_positions(subject: Subject) -> Iterable[Fault]:
@@ -117,32 +125,40 @@ def _other_positions(subject: Subject) -> Iterable[Fault]:
         return
     one, other = traits.rope_base(subject.draft), traits.rope_base(subject.target)
     if one is not None and other is not None and one != other:
-        yield Fault(speculation.path("model"), f"The head's rope_theta is {one:g} and the target's {other:g}: if it was "
+        yield Fault(speculation.path("model"), f"The head's rope_theta is {one:g} and the target's {other:g}: if it "
+                                               f"was "
                     "trained so, fine; if its config was copied, acceptance falls with the length of the text.")
 
 
 _OVERRIDE = _PAIR.replace("16384", "131072\nhf-overrides:\n  max_position_embeddings: 131072")
 RULES = (
     Rule("SPD241", "Window longer than the draft takes",
-         "V0 stops drafting for the long request, V1 for the whole batch; V2 of 0.29 to 0.32 overruns the draft's rotary "
+         "V0 stops drafting for the long request, V1 for the whole batch; V2 of 0.29 to 0.32 overruns the draft's "
+         "rotary "
          "cache, and 0.33 lowers the engine's window to the draft's.",
          "Lower max-model-len to the draft's limit, or use a draft with a longer window.", "warn",
          "vllm issues 7859, 48894 and 57941; vllm/v1/worker/gpu_model_runner.py of 0.11 to 0.32",
-         Example(_OVERRIDE, gpu="H200", gpus=2, models=_LONG), Example(_PAIR, gpu="H200", gpus=2, models=_LONG), _shorter),
-    Rule("SPD242", "Draft window that is refused", "The draft's limit may exceed neither the draft's own nor the target's.",
+         Example(_OVERRIDE, gpu="H200", gpus=2, models=_LONG), Example(_PAIR, gpu="H200", gpus=2, models=_LONG),
+         _shorter),
+    Rule("SPD242", "Draft window that is refused", "The draft's limit may exceed neither the draft's own nor the "
+                                                   "target's.",
          "Remove it: the smaller of the two is the default.", "error",
          "vllm/config/speculative.py (_maybe_override_draft_max_model_len, 0.32)",
          Example(_PAIR + "  max_model_len: 32768\n", env=_V1, gpus=2, models=_LONG),
          Example(_PAIR + "  max_model_len: 16384\n", env=_V1, gpus=2, models=_LONG), _draft_window_refused),
-    Rule("SPD243", "Draft window shorter than the target's", "The V1 runner gates on it for the whole batch; V2 ignores it.",
+    Rule("SPD243", "Draft window shorter than the target's", "The V1 runner gates on it for the whole batch; V2 "
+                                                             "ignores it.",
          "Remove it: it is meant for tests.", "warn", "vllm issue 52258; vllm/v1/worker/gpu_model_runner.py (0.32)",
          Example(_PAIR + "  max_model_len: 2048\n", env=_V1, gpus=2, models=_LONG),
          Example(_PAIR, env=_V1, gpus=2, models=_LONG), _draft_window_short),
-    Rule("SPD244", "Window longer than the target takes", "vLLM compares max-model-len with the config and refuses more.",
-         "Lower max-model-len, state the rope scaling that stretches it, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.", "error",
+    Rule("SPD244", "Window longer than the target takes", "vLLM compares max-model-len with the config and refuses "
+                                                          "more.",
+         "Lower max-model-len, state the rope scaling that stretches it, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+         "error",
          "vllm/config/model.py (0.32)", Example(_PAIR.replace("16384", "65536"), env=_V1, gpus=2, models=_LONG),
          Example(_PAIR, env=_V1, gpus=2, models=_LONG), _window_refused),
-    Rule("SPD245", "Head with another position base", "Heads share the target's positions; another rope_theta reads them wrong.",
+    Rule("SPD245", "Head with another position base", "Heads share the target's positions; another rope_theta reads "
+                                                      "them wrong.",
          "Compare with the head's model card.", "info", "config.json of both",
          Example("model: meta-llama/Llama-3.1-8B-Instruct\nmax-model-len: 8192\nmax-num-seqs: 32\nspeculative-config:\n"
                  "  method: eagle3\n  model: models/head\n  num_speculative_tokens: 3\n",

@@ -8,17 +8,17 @@ from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from profiles.catalog.shapes import ModelShape
-from profiles.methods import METHODS
 
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
          "  method: draft_model\n  model: Qwen/Qwen3-0.6B\n  num_speculative_tokens: 3\n")
 _V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: {}\nmax-num-batched-tokens: 8192\n"
-           "max-cudagraph-capture-size: 1024\nspeculative-config:\n  method: eagle3\n  model: AngelSlim/Qwen3-8B_eagle3\n"
+           "max-cudagraph-capture-size: 1024\nspeculative-config:\n  method: eagle3\n  model: "
+           "AngelSlim/Qwen3-8B_eagle3\n"
            "  num_speculative_tokens: 3\n")
 _MOST_DRAFTING = 0.75
-"""Share of a target's step that k draft passes may read before they hardly can pay: at an acceptance of 0.75 a token, four
-drafts gain 2.3 tokens a step, and drafting at this share with its launches takes about as much again."""
+"""Share of a target's step that k draft passes may read before they hardly can pay: at an acceptance of 0.75 a token,
+four drafts gain 2.3 tokens a step, and drafting at this share with its launches takes about as much again."""
 _LARGEST_RATIO = 1 / 3
 _EXPERTS, _EXPERT_K = 8, 4
 
@@ -52,26 +52,32 @@ def _too_costly(subject: Subject) -> Iterable[Fault]:
         stored = traits.quantization(subject.target).get("quant_method")
         note = (f" (The target is quantised, {stored}, and the draft is not.)"
                 if stored and not traits.is_quantized(subject.draft) else "")
-        yield Fault(where, f"The draft reads {ratio:.2f} of the target's weights in each pass, and a step takes {passes} "
-                    f"of them: drafting costs {passes * ratio:.2f} of a target step before anything is gained. The draft "
+        yield Fault(where, f"The draft reads {ratio:.2f} of the target's weights in each pass, and a step takes "
+                           f"{passes} "
+                    f"of them: drafting costs {passes * ratio:.2f} of a target step before anything is gained. The "
+                    f"draft "
                     "is too large for this target." + note)
     elif deep is not None and target_deep is not None and deep >= target_deep and passes > 1:
-        yield Fault(where, f"The draft has {deep} layers and the target {target_deep}: at small batches time goes by layers "
-                    "launched, so each draft pass costs about as much as the target's step, although its weights are small.")
+        yield Fault(where, f"The draft has {deep} layers and the target {target_deep}: at small batches time goes by "
+                           f"layers "
+                    "launched, so each draft pass costs about as much as the target's step, although its weights are "
+                    "small.")
     elif not 1 / 60 <= ratio <= 1 / 8:
         side = "above" if ratio > 1 / 8 else "below"
-        yield Fault(where, f"The draft is {1 / ratio:.0f} times smaller than its target, {side} the rule of thumb of 10 to "
+        yield Fault(where, f"The draft is {1 / ratio:.0f} times smaller than its target, {side} the rule of thumb of "
+                           f"10 to "
                     "50.", severity="info", remedy="Compare with another draft in a trial.")
 
 
 def _small_target(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     shape = subject.target.shape if subject.target is not None else None
-    if speculation is None or shape is None or speculation.is_lookup or shape.active_params > 2e9 or shape.moe is not None:
+    if speculation is None or shape is None or speculation.is_lookup or subject.platform == "cpu":
         return
-    if subject.platform == "cpu":
+    if shape.active_params > 2e9 or shape.moe is not None:
         return
-    yield Fault(speculation.path(), f"The target has {shape.params / 1e9:.1f} billion parameters: its own step takes little "
+    yield Fault(speculation.path(), f"The target has {shape.params / 1e9:.1f} billion parameters: its own step takes "
+                                    f"little "
                 "more than its launches, so a small target leaves drafts hardly anything to gain.")
 
 
@@ -82,8 +88,10 @@ def _experts(subject: Subject) -> Iterable[Fault]:
         return
     if speculation.schedule_stated or speculation.settings.get("enable_adaptive_verification") is True:
         return
-    yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k} at every batch size, "
-                f"on a mixture of {number} experts (MoE): each verified token wakes further experts, so verifying costs "
+    yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k} at every batch "
+                                                            f"size, "
+                f"on a mixture of {number} experts (MoE): each verified token wakes further experts, so verifying "
+                f"costs "
                 "more than on a dense target.")
 
 
@@ -121,7 +129,8 @@ def _no_room(subject: Subject) -> Iterable[Fault]:
     running = tokens // width
     if tokens > most * ridge:
         what = f"{running} requests run at once" if load is not None else f"up to {running} requests may run at once"
-        yield Fault(where, f"{what}, {tokens} tokens to verify in a step at k={speculation.k}: this GPU is compute-bound from "
+        yield Fault(where, f"{what}, {tokens} tokens to verify in a step at k={speculation.k}: this GPU is "
+                           f"compute-bound from "
                     f"about {ridge:.0f} tokens on, so at high concurrency (batch size) speculation loses throughput.")
 
 
@@ -131,15 +140,18 @@ def _short_outputs(subject: Subject) -> Iterable[Fault]:
         return
     prompt = workload.prompt_len or 0
     if workload.output_len <= 2 * ((speculation.k or 1) + 1):
-        yield Fault(speculation.path(), f"Outputs are {workload.output_len} tokens long: a few steps in all, and drafting "
+        yield Fault(speculation.path(), f"Outputs are {workload.output_len} tokens long: a few steps in all, and "
+                                        f"drafting "
                     "adds to the first of them.", severity="warn")
     elif prompt >= 50 * workload.output_len:
-        yield Fault(speculation.path(), f"Prompts are {prompt // workload.output_len} times as long as outputs: most of the "
+        yield Fault(speculation.path(), f"Prompts are {prompt // workload.output_len} times as long as outputs: most "
+                                        f"of the "
                     "time goes into prefill, which speculation does not shorten.")
 
 
 _LARGE_DRAFT = _PAIR.replace("Qwen3-0.6B", "Qwen3-4B").replace("tokens: 3", "tokens: 10")
-_MOE = ("model: Qwen/Qwen3-235B-A22B\ntensor-parallel-size: 8\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
+_MOE = ("model: Qwen/Qwen3-235B-A22B\ntensor-parallel-size: 8\nmax-model-len: 16384\nmax-num-seqs: "
+        "32\nspeculative-config:\n"
         "  method: eagle3\n  model: nvidia/Qwen3-235B-A22B-Eagle3\n  num_speculative_tokens: {}\n")
 RULES = (
     Rule("SPD421", "Draft too costly for its target",
@@ -149,7 +161,8 @@ RULES = (
          _too_costly),
     Rule("SPD422", "Small target", "A step that is mostly launches cannot be shortened by further launches.",
          "Measure before relying on it.", "info", "published measurements of small targets",
-         Example("model: meta-llama/Llama-3.2-1B-Instruct\nmax-num-seqs: 32\nspeculative-config:\n  method: draft_model\n"
+         Example("model: meta-llama/Llama-3.2-1B-Instruct\nmax-num-seqs: 32\nspeculative-config:\n  method: "
+                 "draft_model\n"
                  "  model: meta-llama/Llama-3.2-1B-Instruct\n  num_speculative_tokens: 3\n", env=_V1),
          Example(_PAIR, env=_V1, gpus=2), _small_target),
     Rule("SPD423", "Static k on a mixture of experts",

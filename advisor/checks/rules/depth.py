@@ -29,15 +29,18 @@ def _repeats(subject: Subject) -> Iterable[Fault]:
         return
     where = speculation.path("num_speculative_tokens")
     if k % layers:
-        yield Fault(where, f"num_speculative_tokens is {k}: the target has {layers} MTP layers (n_predict), and a larger k "
-                    "has to be a multiple of that.", severity="error", remedy=f"Use {layers} or {k // layers * layers}.")
+        yield Fault(where, f"num_speculative_tokens is {k}: the target has {layers} MTP layers (n_predict), and a "
+                           f"larger k "
+                    "has to be a multiple of that.", severity="error", remedy=f"Use {layers} or "
+                                                                              f"{k // layers * layers}.")
     elif k > _REPEATS_TOLERATED:
         yield Fault(where, f"num_speculative_tokens is {k} (k={k}): the target has {layers} MTP layer"
                     f"{'s' if layers > 1 else ''} (n_predict), which then runs {k // layers} times on its own output; "
                     "late tokens are hardly ever accepted and are verified all the same.")
     else:
         yield Fault(where, f"num_speculative_tokens is {k} and the target has {layers} MTP layer"
-                    f"{'s' if layers > 1 else ''}: it runs {k // layers} times on its own output, with falling acceptance.",
+                    f"{'s' if layers > 1 else ''}: it runs {k // layers} times on its own output, with falling "
+                    f"acceptance.",
                     severity="info")
 
 
@@ -55,7 +58,8 @@ def _out_of_proportion(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"num_speculative_tokens is {k} (k={k}): with {described.title} the late tokens are rarely "
                     f"accepted, and {cost} a verified token in every step.")
     elif described.passes == "per_token" and k >= 6:
-        yield Fault(where, f"num_speculative_tokens is {k}: the sixth token and later ones are accepted in few steps of "
+        yield Fault(where, f"num_speculative_tokens is {k}: the sixth token and later ones are accepted in few steps "
+                           f"of "
                     "most workloads.", severity="info")
 
 
@@ -72,7 +76,8 @@ def _beyond_block(subject: Subject) -> Iterable[Fault]:
         "mlp_speculator": draft.config.get("n_predict", draft.config.get("num_lookahead_tokens")),
     }.get(speculation.method or "")
     if isinstance(found, int) and speculation.k > found:
-        yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k}: the head was "
+        yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k}: the head "
+                                                                f"was "
                     f"trained for {found} tokens at once and drafts no more of use.")
 
 
@@ -85,7 +90,8 @@ RULES = (
     Rule("SPD231", "More tokens than MTP layers", "Beyond its layers, MTP runs the same layer again on its own output.",
          "Use k = the number of MTP layers, 3 at most.", "warn",
          "vllm/config/speculative.py (0.32): 'may result in lower acceptance rate'; vllm-ascend issue 9290",
-         Example(_MTP.replace("tokens: 1", "tokens: 13"), gpu="H200", gpus=8), Example(_MTP, gpu="H200", gpus=8), _repeats),
+         Example(_MTP.replace("tokens: 1", "tokens: 13"), gpu="H200", gpus=8), Example(_MTP, gpu="H200", gpus=8),
+         _repeats),
     Rule("SPD232", "k out of proportion",
          "Acceptance multiplies from position to position: at 0.8 a token, the eighth is reached in one step of six.",
          "Lower num_speculative_tokens to 3 or 4 and measure per-position acceptance.", "warn",

@@ -86,7 +86,8 @@ def _no_size_left(subject: Subject) -> Iterable[Fault]:
     width = speculation.k + 1
     if sizes[0] == ("cuda-graph-sizes",) or max(sizes[1]) >= width:
         return
-    yield Fault(sizes[0], f"The largest capture size is {max(sizes[1])} tokens, below one request's k + 1 = {width}: no "
+    yield Fault(sizes[0], f"The largest capture size is {max(sizes[1])} tokens, below one request's k + 1 = {width}: "
+                          f"no "
                 "graph is left for decoding.")
 
 
@@ -106,7 +107,8 @@ def _eager_draft(subject: Subject) -> Iterable[Fault]:
                     f"{release.version}: each of the k passes launches every kernel anew.",
                     remedy="Use vLLM 0.28 or newer for a draft model, or an EAGLE head.")
     elif engine.runner == "v2" and "v2" not in METHODS["draft_model"].draft_graphs:
-        yield Fault(speculation.path("method"), "On model runner V2 a draft model runs without CUDA graphs: each of the k "
+        yield Fault(speculation.path("method"), "On model runner V2 a draft model runs without CUDA graphs: each of "
+                                                "the k "
                     "draft passes launches every kernel anew, which can cost more than the target's step.",
                     remedy="Set VLLM_USE_V2_MODEL_RUNNER=0: the V1 runner has graphs for the draft.")
 
@@ -116,34 +118,40 @@ def _eager(subject: Subject) -> Iterable[Fault]:
     if speculation is None or not engine.eager or subject.platform == "cpu" or speculation.method not in METHODS:
         return
     if METHODS[speculation.method].passes == "per_token":
-        yield Fault(("enforce-eager",), f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a step "
+        yield Fault(("enforce-eager",), f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a "
+                                        f"step "
                     "launches every kernel from the host, and for a small draft that eager launch cost is most of its "
                     "time.")
 
 
 RULES = (
     Rule("SPD341", "CUDA graphs that end below the batch",
-         "A decode step is N x (k + 1) tokens wide; beyond the largest captured size it runs without full graphs. Up to 0.12 "
+         "A decode step is N x (k + 1) tokens wide; beyond the largest captured size it runs without full graphs. Up "
+         "to 0.12 "
          "the default limit does not count drafts; it never passes 512 tokens (1024 on data-centre Blackwell).",
          "Raise max-cudagraph-capture-size.", "warn",
          "vllm/config/vllm.py of 0.10 to 0.32 (_set_cudagraph_sizes); vllm pulls 30330 and 50488, issue 54933",
          Example(_EAGLE3.format("max-cudagraph-capture-size: 8\n")), Example(_EAGLE3.format("")), _too_narrow,
          releases="0.8 and newer"),
-    Rule("SPD342", "No capture size that fits", "Sizes are rounded up to multiples of k + 1; those past the largest are dropped.",
+    Rule("SPD342", "No capture size that fits", "Sizes are rounded up to multiples of k + 1; those past the largest "
+                                                "are dropped.",
          "State multiples of k + 1.", "error", "vllm/config/compilation.py (0.32)",
          Example(_EAGLE3.format("cudagraph-capture-sizes: [1, 2]\n")),
          Example(_EAGLE3.format("cudagraph-capture-sizes: [4, 8, 16, 32, 64]\n")), _no_size_left,
          releases="0.12 and newer"),
-    Rule("SPD343", "Two different ends for the graphs", "The limit has to equal the largest size.", "Keep one of the two.",
+    Rule("SPD343", "Two different ends for the graphs", "The limit has to equal the largest size.",
+         "Keep one of the two.",
          "error", "vllm/config/vllm.py (0.32)",
          Example(_EAGLE3.format("cudagraph-capture-sizes: [4, 8, 64]\nmax-cudagraph-capture-size: 128\n")),
          Example(_EAGLE3.format("cudagraph-capture-sizes: [4, 8, 64]\n")), _sizes_clash, releases="0.12 and newer"),
     Rule("SPD344", "Draft model without CUDA graphs",
          "The V1 runner of 0.15 to 0.25 captures graphs for the draft and never replays them; the V2 runner has none.",
-         "Use the V1 runner of 0.28 or newer.", "warn", "vllm pull 47460; vllm/v1/worker/gpu/spec_decode/standalone_ar (0.32)",
+         "Use the V1 runner of 0.28 or newer.", "warn", "vllm pull 47460; vllm/v1/worker/gpu/spec_decode/standalone_ar "
+                                                        "(0.32)",
          Example(_PAIR, gpus=2), Example(_PAIR, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}, gpus=2), _eager_draft,
          releases="0.15 and newer"),
-    Rule("SPD345", "Eager mode with a drafter of many passes", "Speculation adds k small passes a step; without graphs, each "
+    Rule("SPD345", "Eager mode with a drafter of many passes", "Speculation adds k small passes a step; without "
+                                                               "graphs, each "
          "costs its launches.", "Remove enforce-eager.", "warn", "vllm issue 5239",
          Example(_EAGLE3.format("enforce-eager: true\n")), Example(_EAGLE3.format("")), _eager),
 )

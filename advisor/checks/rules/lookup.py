@@ -25,9 +25,11 @@ def _invalid(subject: Subject) -> Iterable[Fault]:
     for key, value in (("prompt_lookup_min", low), ("prompt_lookup_max", high)):
         raw = speculation.settings.get(key)
         if raw is not None and (value is None or value < 1):
-            yield Fault(speculation.path(key), f"{key} is {raw!r}: vLLM takes a whole number of at least 1 (n-gram lookup).")
+            yield Fault(speculation.path(key), f"{key} is {raw!r}: vLLM takes a whole number of at least 1 (n-gram "
+                                               f"lookup).")
     if low is not None and high is not None and low > high >= 1:
-        yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}, above prompt_lookup_max, {high}: "
+        yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}, above prompt_lookup_max, "
+                                                           f"{high}: "
                     "vLLM refuses that (n-gram lookup).")
     if high is None and "speculative-config" not in subject.release.serve_options:
         yield Fault(speculation.path(), "n-gram lookup of this release needs ngram-prompt-lookup-max.")
@@ -39,13 +41,16 @@ def _hardly_matches(subject: Subject) -> Iterable[Fault]:
         return
     low, high = speculation.whole("prompt_lookup_min"), speculation.whole("prompt_lookup_max")
     if low is not None and low >= _LONG_MIN:
-        yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}: a lookup drafts only where the last "
+        yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}: a lookup drafts only where "
+                                                           f"the last "
                     f"{low} tokens stand in the text already, which is rare outside copied passages (n-gram).")
     elif high is not None and high > _LONG_MAX:
-        yield Fault(speculation.path("prompt_lookup_max"), f"prompt_lookup_max is {high}: the n-gram matcher looks for up to "
+        yield Fault(speculation.path("prompt_lookup_max"), f"prompt_lookup_max is {high}: the n-gram matcher looks for "
+                                                           f"up to "
                     f"{high} tokens in the whole text of each request, in every step.")
     elif low is None and high is None and subject.engine.runner != "v0":
-        yield Fault(speculation.path("method"), "Without prompt_lookup_min and _max, n-gram lookup wants five tokens to "
+        yield Fault(speculation.path("method"), "Without prompt_lookup_min and _max, n-gram lookup wants five tokens "
+                                                "to "
                     "match: few steps get a draft.", severity="info",
                     remedy="Set prompt_lookup_min: 2 and prompt_lookup_max: 4.")
 
@@ -55,34 +60,39 @@ def _little_to_copy(subject: Subject) -> Iterable[Fault]:
     if speculation is None or not speculation.is_lookup or workload is None or workload.task is None:
         return
     if workload.task.strip().lower().replace("-", "_") in _LITTLE_TO_COPY:
-        yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the text so far, "
+        yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the text so "
+                                                f"far, "
                     f"and {workload.task} outputs repeat little of it: most steps get no n-gram match.")
 
 
 def _overstated(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if speculation is not None and speculation.is_lookup and subject.engine.runner in ("v1", "v2"):
-        yield Fault(speculation.path("method"), "Steps without a draft are not counted in the acceptance metrics of lookup "
+        yield Fault(speculation.path("method"), "Steps without a draft are not counted in the acceptance metrics of "
+                                                "lookup "
                     "methods: the mean acceptance length overstates the gain.")
 
 
 def _package(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if speculation is not None and speculation.method == "suffix" and "suffix" in subject.release.methods:
-        yield Fault(speculation.path("method"), "Suffix decoding needs the package arctic-inference in the server's image; "
+        yield Fault(speculation.path("method"), "Suffix decoding needs the package arctic-inference in the server's "
+                                                "image; "
                     "without it the server does not start.")
 
 
 _GOOD = _NGRAM + "  prompt_lookup_min: 2\n  prompt_lookup_max: 4\n"
 RULES = (
-    Rule("SPD601", "Lookup window that is refused", "Both ends are whole numbers above 0, the first not above the second.",
+    Rule("SPD601", "Lookup window that is refused", "Both ends are whole numbers above 0, the first not above the "
+                                                    "second.",
          "Set prompt_lookup_min: 2 and prompt_lookup_max: 4.", "error", "vllm/config/speculative.py (0.32)",
          Example(_NGRAM + "  prompt_lookup_min: 5\n  prompt_lookup_max: 2\n"), Example(_GOOD), _invalid),
     Rule("SPD602", "Lookup window that hardly matches, or matches slowly",
          "A longer window matches less often; the matcher scans the text for every length up to the maximum.",
          "Use a window of 2 to 4 tokens.", "warn", "vllm issue 16883; vllm/v1/spec_decode/ngram_proposer.py (0.32)",
          Example(_NGRAM + "  prompt_lookup_min: 10\n  prompt_lookup_max: 500\n"), Example(_GOOD), _hardly_matches),
-    Rule("SPD603", "Lookup for texts that repeat little", "Lookup pays for code edits, extraction, summaries with quotes.",
+    Rule("SPD603", "Lookup for texts that repeat little", "Lookup pays for code edits, extraction, summaries with "
+                                                          "quotes.",
          "Use an EAGLE head or a draft model for this task.", "warn", "the catalog's acceptance prior by task",
          Example(_GOOD, workload={"task": "creative"}), Example(_GOOD, workload={"task": "code"}), _little_to_copy),
     Rule("SPD604", "Acceptance metrics that overstate", "A step without a draft adds to no counter.",

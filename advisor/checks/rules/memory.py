@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from dataclasses import dataclass
 
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
-from advisor.record import Memory
-from advisor.situation import Situation
-from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef
+from advisor.cost.pool import GIB, draft_weights_bytes, drafter_kv_bytes, overhead_gib, tokens_in
+from advisor.cost.shape_bytes import kv_bytes_per_token
 from profiles.methods import METHODS
-from profiles.schema import MAX_K
 
-_GIB = float(2**30)
 _PAIR = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: {}\nmax-model-len: 16384\nmax-num-seqs: 32\n"
          "speculative-config:\n  method: draft_model\n  model: meta-llama/Llama-3.2-1B-Instruct\n"
          "  num_speculative_tokens: 3\n")
@@ -28,95 +25,65 @@ def _utilization(subject: Subject) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 < float(value) <= 1 else 0.9
 
 
-@lru_cache(maxsize=256)
-def _plan(subject_id: int, holder: _Holder) -> Memory | None:
-    return holder.plan()
+@dataclass(frozen=True)
+class _Plan:
+    """One GPU's memory with this config's speculation."""
+
+    usable_gib: float
+    weights_gib: float
+    """Target and draft."""
+    tokens_without: int | None
+    tokens_with: int | None
 
 
-class _Holder:
-    """Carries a subject into the cache, which goes by its identity."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-
-    def __hash__(self) -> int:
-        return id(self.subject)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Holder) and other.subject is self.subject
-
-    def plan(self) -> Memory | None:
-        """The memory plan of the config's own speculation; None where something it needs is not known."""
-        subject, speculation = self.subject, self.subject.speculation
-        target = subject.target.shape if subject.target is not None else None
-        if speculation is None or target is None or subject.gpu is None or speculation.method not in METHODS:
-            return None
-        described, engine = METHODS[speculation.method], subject.engine
-        draft = subject.draft.shape if subject.draft is not None else None
-        if described.needs_draft and draft is None and described.drafter == "model":
-            return None
-        from advisor.cost.memory import plan_memory
-
-        k = min(max(speculation.k or 1, 1), MAX_K)
-        split = speculation.whole("draft_tensor_parallel_size")
-        candidate = Candidate(
-            method=speculation.method,
-            draft=ModelRef(id=speculation.model) if speculation.model and subject.draft is not None else None,
-            k=(k,),
-            tensor_parallel_size=split,
-        )
-        kv = subject.config.get("kv-cache-dtype", "auto")
-        deployment = Deployment(
-            target=ModelRef(id=target.id),
-            engine=Engine(
-                tensor_parallel_size=engine.tensor_parallel,
-                pipeline_parallel_size=engine.pipeline_parallel,
-                data_parallel_size=engine.data_parallel,
-                max_model_len=engine.window,
-                max_num_seqs=engine.max_num_seqs,
-                max_num_batched_tokens=engine.max_num_batched_tokens,
-                gpu_memory_utilization=_utilization(subject),
-                kv_cache_dtype=str(kv),
-                enforce_eager=engine.eager,
-            ),
-            hardware=Hardware(gpu=subject.gpu.name, count=subject.gpu_count or None),
-        )
-        situation = Situation(
-            deployment=deployment,
-            target=target,
-            drafts={speculation.model: draft} if speculation.model and draft is not None else {},
-            candidates=(candidate,),
-            release=subject.release,
-            runner="v2" if engine.runner == "v2" else "v1",
-            gpu=subject.gpu,
-            gpu_count=subject.gpu_count or 1,
-        )
-        return plan_memory(situation, candidate, k)
-
-
-def _planned(subject: Subject) -> Memory | None:
-    try:
-        return _plan(id(subject), _Holder(subject))
-    except ValueError:
-        # Sizes beyond what any deployment has: other rules say so.
+def _planned(subject: Subject) -> _Plan | None:
+    """The same arithmetic as the advice's memory plan; None where something it needs is not known."""
+    speculation, engine, gpu = subject.speculation, subject.engine, subject.gpu
+    target = subject.target.shape if subject.target is not None else None
+    if speculation is None or target is None or gpu is None or speculation.method not in METHODS:
         return None
+    described = METHODS[speculation.method]
+    draft = subject.draft.shape if subject.draft is not None else None
+    if described.drafter == "model" and draft is None:
+        return None
+    k = max(speculation.k or 1, 1)
+    whole, stages = engine.tensor_parallel, engine.pipeline_parallel
+    split = speculation.whole("draft_tensor_parallel_size") or whole
+    kv_dtype = str(subject.config.get("kv-cache-dtype", "auto"))
+    usable = _utilization(subject) * gpu.memory_gib
+    own = target.weights_bytes / whole / stages / GIB
+    drafts = draft_weights_bytes(described.drafter, target, draft) / split / GIB
+    kv_target = kv_bytes_per_token(target, kv_dtype, whole) / stages
+    kv_draft = drafter_kv_bytes(target, draft, kv_dtype, split) if described.draft_has_kv else 0.0
+
+    def taken(k: int) -> float:
+        return overhead_gib(target, k, whole, engine.max_num_batched_tokens, engine.max_num_seqs, eager=engine.eager)
+
+    return _Plan(
+        usable_gib=usable,
+        weights_gib=own + drafts,
+        tokens_without=tokens_in((usable - own - taken(0)) * GIB, kv_target),
+        tokens_with=tokens_in((usable - own - drafts - taken(k)) * GIB, kv_target + kv_draft),
+    )
 
 
 def _does_not_fit(subject: Subject) -> Iterable[Fault]:
     plan = _planned(subject)
-    if plan is None or subject.speculation is None or plan.usable_gib is None:
+    if plan is None or subject.speculation is None:
         return
-    weights = plan.target_weights_gib + plan.draft_weights_gib
-    where = ("gpu-memory-utilization",) if subject.config.get("gpu-memory-utilization") else subject.speculation.path("model")
+    weights = plan.weights_gib
+    where = ("gpu-memory-utilization",
+             ) if subject.config.get("gpu-memory-utilization") else subject.speculation.path("model")
     if weights >= plan.usable_gib:
         yield Fault(where, f"Weights of target and draft take {weights:.1f} GiB of each GPU's memory, and "
                     f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.")
         return
-    window, tokens = subject.engine.window, plan.kv_tokens_with
+    window, tokens = subject.engine.window, plan.tokens_with
     if window is None or tokens is None or tokens >= window or not subject.engine.stated_window:
         return
     sure = tokens < _LIKELY * window
-    yield Fault(("max-model-len",), f"Beside {weights:.1f} GiB of weights, memory is left for about {tokens} tokens of KV "
+    yield Fault(("max-model-len",), f"Beside {weights:.1f} GiB of weights, memory is left for about {tokens} tokens of "
+                                    f"KV "
                 f"cache, and one request may be {window} long: the server "
                 f"{'does not start' if sure else 'may not start'}.",
                 severity="error" if sure and tokens < 0.5 * window else "warn")
@@ -124,15 +91,15 @@ def _does_not_fit(subject: Subject) -> Iterable[Fault]:
 
 def _concurrency(subject: Subject) -> Iterable[Fault]:
     plan = _planned(subject)
-    if plan is None or subject.speculation is None or not plan.kv_tokens_without or plan.kv_tokens_with is None:
+    if plan is None or subject.speculation is None or not plan.tokens_without or plan.tokens_with is None:
         return
-    left = plan.kv_tokens_with / plan.kv_tokens_without
-    if left < 0.85 and plan.kv_tokens_with > 0:
+    left = plan.tokens_with / plan.tokens_without
+    if left < 0.85 and plan.tokens_with > 0:
         window = subject.engine.window
-        requests = "" if not window else (f", {plan.kv_tokens_with / window:.1f} requests of full length instead of "
-                                          f"{plan.kv_tokens_without / window:.1f}")
+        requests = "" if not window else (f", {plan.tokens_with / window:.1f} requests of full length instead of "
+                                          f"{plan.tokens_without / window:.1f}")
         yield Fault(subject.speculation.path("model"), f"Draft weights and KV take memory from the KV cache: "
-                    f"{plan.kv_tokens_with} tokens are left of {plan.kv_tokens_without}{requests}.")
+                    f"{plan.tokens_with} tokens are left of {plan.tokens_without}{requests}.")
 
 
 def _outside(subject: Subject) -> Iterable[Fault]:
@@ -144,14 +111,17 @@ def _outside(subject: Subject) -> Iterable[Fault]:
         return
     share = _utilization(subject)
     split = speculation.whole("draft_tensor_parallel_size") or subject.engine.tensor_parallel
-    needed, free = draft.weights_bytes / split / _GIB, (1 - share) * gpu.memory_gib
+    needed, free = draft.weights_bytes / split / GIB, (1 - share) * gpu.memory_gib
     where = ("gpu-memory-utilization",) if subject.config.get("gpu-memory-utilization") else speculation.path("model")
     if needed > free:
-        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: at gpu_memory_utilization {share:g} "
-                    f"{free:.1f} GiB of memory stay outside, and the draft needs {needed:.1f} GiB on a GPU. The server runs "
+        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: at gpu_memory_utilization "
+                           f"{share:g} "
+                    f"{free:.1f} GiB of memory stay outside, and the draft needs {needed:.1f} GiB on a GPU. The server "
+                    f"runs "
                     "out of memory.")
     elif needed + 1.0 > free:
-        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: {free:.1f} GiB of memory stay outside, "
+        yield Fault(where, f"The V0 engine sizes the KV cache for the target alone: {free:.1f} GiB of memory stay "
+                           f"outside, "
                     f"and the draft needs {needed:.1f} GiB of it (gpu_memory_utilization {share:g}).", severity="warn")
 
 
@@ -173,6 +143,7 @@ RULES = (
     Rule("SPD403", "No memory outside the V0 engine's share",
          "Up to 0.9 the profile that sizes the KV cache does not see the draft's weights.",
          "Lower gpu-memory-utilization, or spread the draft over all GPUs.", "error", "vllm issue 9995",
-         Example(_OLD.format(0.99), "0.6.3", "A100-80GB", 4), Example(_OLD.format(0.85), "0.6.3", "A100-80GB", 4), _outside,
+         Example(_OLD.format(0.99), "0.6.3", "A100-80GB", 4), Example(_OLD.format(0.85), "0.6.3", "A100-80GB", 4),
+         _outside,
          releases="before 0.10"),
 )

@@ -16,8 +16,10 @@ def _ranks(subject: Subject) -> Iterable[Fault]:
     if (subject.speculation is not None and subject.engine.data_parallel > 1
             and subject.release.has("data_parallel_metrics_refused")
             and subject.engine.switch("disable-log-stats") is not True):
-        yield Fault(("data-parallel-size",), f"Speculation metrics with {subject.engine.data_parallel} data-parallel engines: "
-                    f"in vLLM {subject.release.version} the counters cover one engine only, and setting the statistics up "
+        yield Fault(("data-parallel-size",), f"Speculation metrics with {subject.engine.data_parallel} data-parallel "
+                                             f"engines: "
+                    f"in vLLM {subject.release.version} the counters cover one engine only, and setting the statistics "
+                    f"up "
                     "for several ends in NotImplementedError.")
 
 
@@ -26,7 +28,8 @@ def _without_speculation(subject: Subject) -> Iterable[Fault]:
     if value is None:
         return
     if _PER_REQUEST not in subject.release.serve_options:
-        yield Fault((_PER_REQUEST,), f"--{_PER_REQUEST} is no option of vLLM {subject.release.version}: the server does not "
+        yield Fault((_PER_REQUEST,), f"--{_PER_REQUEST} is no option of vLLM {subject.release.version}: the server "
+                                     f"does not "
                     "start.", remedy="Remove it, or use vLLM 0.29 or newer.")
     elif subject.speculation is None:
         yield Fault((_PER_REQUEST,), f"--{_PER_REQUEST} needs speculation to be on: the server does not start.")
@@ -34,7 +37,8 @@ def _without_speculation(subject: Subject) -> Iterable[Fault]:
 
 def _no_counters(subject: Subject) -> Iterable[Fault]:
     if subject.speculation is not None and subject.engine.switch("disable-log-stats") is True:
-        yield Fault(("disable-log-stats",), "disable-log-stats turns the acceptance metrics off: nobody will see whether "
+        yield Fault(("disable-log-stats",), "disable-log-stats turns the acceptance metrics off: nobody will see "
+                                            "whether "
                     "speculation pays.")
 
 
@@ -47,7 +51,8 @@ RULES = (
          "Remove the option, or turn speculation on.", "error", "vllm/entrypoints (0.29 to 0.32)",
          Example("model: Qwen/Qwen3-8B\nper-request-spec-decode-metrics: summary\n"),
          Example(_EAGLE3.format("per-request-spec-decode-metrics: summary\n")), _without_speculation),
-    Rule("SPD643", "Acceptance metrics turned off", "Counters are made only with log stats on.", "Remove disable-log-stats.",
+    Rule("SPD643", "Acceptance metrics turned off", "Counters are made only with log stats on.",
+         "Remove disable-log-stats.",
          "info", "vllm/v1/spec_decode/metrics.py (0.32)", Example(_EAGLE3.format("disable-log-stats: true\n")),
          Example(_EAGLE3.format("")), _no_counters),
 )

@@ -101,7 +101,8 @@ def _not_a_mapping(subject: Subject) -> Iterable[Fault]:
     if isinstance(value, str) and value.strip() == "None":
         return
     what = "a list" if isinstance(value, list) else f"{shown(value)}"
-    yield Fault(_CONFIG, f"speculative-config is {what}: vLLM takes a JSON object (in a config file, a nested mapping).")
+    yield Fault(_CONFIG, f"speculative-config is {what}: vLLM takes a JSON object (in a config file, a nested "
+                         f"mapping).")
 
 
 def _both_spellings(subject: Subject) -> Iterable[Fault]:
@@ -195,7 +196,8 @@ RULES = (
          _short_form),
     Rule("SPD108", "Number of speculative tokens missing or not positive",
          "Every method but suffix, MTP and dspark needs num_speculative_tokens, and it has to be above 0.",
-         "State num_speculative_tokens, 3 to start with; leave speculative-config out to turn speculation off.", "error",
+         "State num_speculative_tokens, 3 to start with; leave speculative-config out to turn speculation off.",
+         "error",
          "vllm/config/speculative.py (0.32)", Example(_MISSING_K), Example(_EAGLE3), _bad_k),
     Rule("SPD109", "Value that this release does not take",
          "The key has a fixed list of values, which changed between releases.", "Use one of the values named.", "error",
@@ -204,6 +206,7 @@ RULES = (
     Rule("SPD110", "Switch written as text",
          "A quoted true or false is no switch: it becomes a value that the option does not take.",
          "Write true or false without quotes.", "warn", "vllm/utils/argparse_utils.py (0.32)",
-         Example("model: Qwen/Qwen3-8B\nenforce-eager: 'false'\n"), Example("model: Qwen/Qwen3-8B\nenforce-eager: false\n"),
+         Example("model: Qwen/Qwen3-8B\nenforce-eager: 'false'\n"), Example("model: Qwen/Qwen3-8B\nenforce-eager: "
+                                                                            "false\n"),
          _misread_switch),
 )

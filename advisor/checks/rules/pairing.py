@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
-from advisor.compatibility import same_build
+from advisor.shape_relations import same_build
 from profiles.catalog.models import find_head, find_model, heads_for
 from profiles.methods import METHODS
 
@@ -34,7 +34,8 @@ def _hidden(subject: Subject) -> Iterable[Fault]:
     head = stated if isinstance(stated, int) else traits.hidden_size(subject.draft)
     target = traits.hidden_size(subject.target)
     if head is not None and target is not None and head != target:
-        yield Fault(speculation.path("model"), f"The head works on hidden states {head} wide, the target's are {target} "
+        yield Fault(speculation.path("model"), f"The head works on hidden states {head} wide, the target's are "
+                                               f"{target} "
                     "wide: it was made for another target, and loading or the first step fails.")
 
 
@@ -44,7 +45,8 @@ def _ordinary(subject: Subject) -> Iterable[Fault]:
         return
     depth = traits.layers(subject.draft)
     if depth is not None and depth >= _MOST_HEAD_LAYERS:
-        yield Fault(speculation.path("model"), f"{speculation.model} is an ordinary model of {depth} layers, not a head "
+        yield Fault(speculation.path("model"), f"{speculation.model} is an ordinary model of {depth} layers, not a "
+                                               f"head "
                     f"for {speculation.method}: its weights do not fit the drafter.",
                     remedy=f"Name a head for {speculation.method}, or use method draft_model.")
 
@@ -55,7 +57,8 @@ def _head_alone(subject: Subject) -> Iterable[Fault]:
         return
     kind = traits.head_of(subject.draft)
     if kind is not None:
-        yield Fault(speculation.path("model"), f"{speculation.model} is a head for {kind}, not a model that drafts alone.",
+        yield Fault(speculation.path("model"), f"{speculation.model} is a head for {kind}, not a model that drafts "
+                                               f"alone.",
                     remedy=f"Use method {kind}.")
 
 
@@ -78,7 +81,8 @@ def _vocabulary(subject: Subject) -> Iterable[Fault]:
     reduced = traits.text_part(subject.draft.config).get("draft_vocab_size")
     if head is None or target is None:
         return
-    if head != target and speculation.method in ("eagle", "eagle3") and not (isinstance(reduced, int) and head == reduced):
+    if head != target and speculation.method in ("eagle", "eagle3") and not (isinstance(reduced,
+                                                                                        int) and head == reduced):
         yield Fault(speculation.path("model"), f"The head's vocabulary has {head} tokens and the target's {target}: it "
                     "was made for another target.")
 
@@ -119,7 +123,8 @@ def _layout(subject: Subject) -> Iterable[Fault]:
         return
     kind = subject.draft.config.get("model_type")
     if subject.draft.config and kind != "eagle":
-        yield Fault(speculation.path("model"), f"{speculation.model} is an EAGLE head in its authors' layout (model_type "
+        yield Fault(speculation.path("model"), f"{speculation.model} is an EAGLE head in its authors' layout "
+                                               f"(model_type "
                     f"{kind}): vLLM {release.version} does not support that layout and loads converted heads only.",
                     remedy="Convert the head (model_type eagle, inner model), or use vLLM 0.8.5 or newer.")
 
@@ -148,7 +153,8 @@ def _head_class(subject: Subject) -> Iterable[Fault]:
     loaded = [name if name.startswith(("Eagle", "PEagle", "Peagle")) or name.endswith("Eagle3") else prefix + name
               for name in named]
     if loaded and not any(name in classes or name.lower().startswith("peagle") for name in loaded):
-        yield Fault(speculation.path("model"), f"vLLM {release.version} has no class {loaded[0]} for this EAGLE head: the "
+        yield Fault(speculation.path("model"), f"vLLM {release.version} has no class {loaded[0]} for this EAGLE head: "
+                                               f"the "
                     "architecture is not supported.", severity=None if release.known else "warn")
 
 
@@ -166,7 +172,8 @@ def _target_class(subject: Subject) -> Iterable[Fault]:
     classes = traits.architectures(subject.target)
     if classes and not any(item in release.eagle3_architectures for item in classes):
         yield Fault(speculation.path("method"), f"The target's class {classes[0]} does not implement the EAGLE-3 "
-                    f"interface in vLLM {release.version}: it does not support eagle3 or dflash heads, and loading ends "
+                    f"interface in vLLM {release.version}: it does not support eagle3 or dflash heads, and loading "
+                    f"ends "
                     "with a RuntimeError.", severity=None if release.known else "warn")
 
 
@@ -185,7 +192,8 @@ def _no_mask_token(subject: Subject) -> Iterable[Fault]:
 
 
 _LARGER = {"config": {**_HEAD["config"], "hidden_size": 8192, "num_attention_heads": 64}}
-_PARALLEL = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
+_PARALLEL = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: "
+             "32\nspeculative-config:\n"
              "  method: draft_model\n  model: models/small\n  num_speculative_tokens: 3\n  parallel_drafting: true\n")
 _SMALL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024,
           "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
@@ -196,34 +204,43 @@ _OLD = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_si
         "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 32000,
         "max_position_embeddings": 4096}
 _CONVERTED = {"architectures": ["EAGLEModel"], "model_type": "eagle", "model": _OLD, "truncated_vocab_size": 32000}
-_MTP = "model: {}\ntensor-parallel-size: 8\nmax-num-seqs: 32\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: 1\n"
+_MTP = ("model: {}\ntensor-parallel-size: 8\nmax-num-seqs: 32\nspeculative-config:\n  method: mtp\n  "
+        "num_speculative_tokens: 1\n")
 _MOE3 = ("model: Qwen/Qwen3-30B-A3B\nmax-model-len: 8192\nspeculative-config: '{\"method\": \"eagle3\", \"model\": "
          "\"models/head\", \"num_speculative_tokens\": 2}'\n")
 _MOE_HEAD = {"config": {**_HEAD["config"], "hidden_size": 2048, "vocab_size": 151936, "num_attention_heads": 32}}
 RULES = (
-    Rule("SPD211", "Head of another width", "A head reads the target's hidden states; their width is fixed in its weights.",
-         "Use a head that was made for this target.", "error", "config.json of both; vllm/model_executor/models/llama_eagle3.py",
+    Rule("SPD211", "Head of another width", "A head reads the target's hidden states; their width is fixed in its "
+                                            "weights.",
+         "Use a head that was made for this target.", "error", "config.json of both; "
+                                                               "vllm/model_executor/models/llama_eagle3.py",
          Example(_EAGLE3, models={"models/head": _LARGER}), Example(_EAGLE3, models={"models/head": _HEAD}), _hidden),
-    Rule("SPD212", "Ordinary model in the place of a head", "The drafter loads the weights of a head; a whole model's do not fit.",
-         "Name a head, or use method draft_model.", "error", "vllm/config/speculative.py (0.32): accepted, fails at loading",
+    Rule("SPD212", "Ordinary model in the place of a head", "The drafter loads the weights of a head; a whole model's "
+                                                            "do not fit.",
+         "Name a head, or use method draft_model.", "error", "vllm/config/speculative.py (0.32): accepted, fails at "
+                                                             "loading",
          Example(_EAGLE3.replace("models/head", "meta-llama/Llama-3.2-1B-Instruct")),
          Example(_EAGLE3, models={"models/head": _HEAD}), _ordinary),
     Rule("SPD213", "Head in the place of a draft model", "A head has no embedding or layers of its own to draft with.",
          "Use the head's method.", "error", "vllm/config/speculative.py (0.32)",
          Example(_EAGLE3.replace("method: eagle3", "method: draft_model"), models={"models/head": _HEAD}),
          Example(_EAGLE3, models={"models/head": _HEAD}), _head_alone),
-    Rule("SPD214", "Head of another kind", "Each kind of head has weights and inputs of its own.", "Use the head's method.",
+    Rule("SPD214", "Head of another kind", "Each kind of head has weights and inputs of its own.",
+         "Use the head's method.",
          "error", "vllm/transformers_utils/configs/eagle.py (0.32)",
          Example(_EAGLE3.replace("method: eagle3", "method: eagle"), models={"models/head": _HEAD}),
          Example(_EAGLE3, models={"models/head": _HEAD}), _other_kind),
-    Rule("SPD215", "Head of another vocabulary", "The head maps its drafts into the target's tokens, whose number is fixed.",
+    Rule("SPD215", "Head of another vocabulary", "The head maps its drafts into the target's tokens, whose number is "
+                                                 "fixed.",
          "Use a head that was made for this target.", "error", "config.json of both",
-         Example(_EAGLE3, models={"models/head": {"config": {**_HEAD["config"], "vocab_size": 32000, "draft_vocab_size": 8000}}}),
+         Example(_EAGLE3, models={"models/head": {"config": {**_HEAD["config"], "vocab_size": 32000,
+                                                             "draft_vocab_size": 8000}}}),
          Example(_EAGLE3, models={"models/head": _HEAD}), _vocabulary),
     Rule("SPD216", "Head trained for another target", "A head imitates the one model it was trained on.",
          "Use a head for this target, or measure acceptance first.", "warn", "the catalog's list of heads",
          Example(_EAGLE3.replace("models/head", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B").replace(
-             "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct") + "tensor-parallel-size: 4\n", gpus=4),
+             "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct") + "tensor-parallel-size: 4\n",
+             gpus=4),
          Example(_EAGLE3.replace("models/head", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")), _other_target),
     Rule("SPD217", "Target without MTP layers", "The method mtp drafts with layers inside the target's own checkpoint.",
          "Use a checkpoint with MTP layers, or another method.", "error", "vllm/config/speculative.py (0.32)",
@@ -235,11 +252,13 @@ RULES = (
          Example(_V0_HEAD, "0.6.4", "A100-80GB", models={"models/EAGLE-head": {"config": _OLD}}),
          Example(_V0_HEAD, "0.6.4", "A100-80GB", models={"models/EAGLE-head": {"config": _CONVERTED}}), _layout,
          releases="0.6 to 0.8.2"),
-    Rule("SPD219", "EAGLE drafter on several GPUs of the old engine", "The V0 engine runs the EAGLE drafter on one GPU only.",
+    Rule("SPD219", "EAGLE drafter on several GPUs of the old engine", "The V0 engine runs the EAGLE drafter on one GPU "
+                                                                      "only.",
          "Set the draft's tensor parallel size to 1.", "error", "vllm issue 11126",
          Example(_V0_HEAD + "tensor-parallel-size: 2\n", "0.6.4", "A100-80GB", 2,
                  models={"models/EAGLE-head": {"config": _CONVERTED}}),
-         Example(_V0_HEAD + "tensor-parallel-size: 2\nspeculative-draft-tensor-parallel-size: 1\n", "0.6.4", "A100-80GB", 2,
+         Example(_V0_HEAD + "tensor-parallel-size: 2\nspeculative-draft-tensor-parallel-size: 1\n", "0.6.4",
+                 "A100-80GB", 2,
                  models={"models/EAGLE-head": {"config": _CONVERTED}}), _v0_split, releases="0.6 to 0.8.2"),
     Rule("SPD221", "EAGLE head of a class that this release does not have",
          "The engine puts Eagle or Eagle3 before the class a head names; only some of these exist.",
@@ -249,7 +268,8 @@ RULES = (
              **_HEAD["config"], "architectures": ["Qwen2ForCausalLM"]}}}),
          Example(_EAGLE3, models={"models/head": _HEAD}), _head_class, releases="0.8.4 and newer"),
     Rule("SPD222", "Target that EAGLE-3 heads do not work on",
-         "The target's class has to hand out hidden states of inner layers; until 0.21 its model_type had to be listed too.",
+         "The target's class has to hand out hidden states of inner layers; until 0.21 its model_type had to be listed "
+         "too.",
          "Use ngram or a draft model for this target, or a release whose class has the interface.", "error",
          "vllm/config/speculative.py and model files of 0.8.5 to 0.32; vllm issue 25134",
          Example(_MOE3, "0.10.2", models={"models/head": _MOE_HEAD}),

@@ -27,7 +27,8 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM takes 1 or the target's tensor_parallel_size "
                     f"({whole}) for the draft.", severity="error")
     elif speculation.method == "draft_model" and engine.runner in ("v1", "cpu"):
-        yield Fault(where, f"The draft runs at tensor parallel size 1 and the target at {whole} (tensor_parallel_size): "
+        yield Fault(where, f"The draft runs at tensor parallel size 1 and the target at {whole} "
+                           f"(tensor_parallel_size): "
                     "the V1 runner refuses a draft model that is not split like its target.", severity="error")
     elif speculation.method == "draft_model" and engine.runner == "v0":
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: on this release's V0 "
@@ -45,14 +46,16 @@ def _draft_heads(subject: Subject) -> Iterable[Fault]:
     heads = traits.attention_heads(subject.draft)
     if speculation.method in ("medusa", "mlp_speculator") or heads is None or heads % split == 0:
         return
-    yield Fault(speculation.path("model"), f"The draft has {heads} attention heads, which do not divide evenly over its "
+    yield Fault(speculation.path("model"), f"The draft has {heads} attention heads, which do not divide evenly over "
+                                           f"its "
                 f"tensor parallel size of {split}: vLLM refuses that.")
 
 
 def _target_heads(subject: Subject) -> Iterable[Fault]:
     heads, split = traits.attention_heads(subject.target), subject.engine.tensor_parallel
     if heads is not None and split > 1 and heads % split:
-        yield Fault(("tensor-parallel-size",), f"The target has {heads} attention heads, which do not divide evenly over "
+        yield Fault(("tensor-parallel-size",), f"The target has {heads} attention heads, which do not divide evenly "
+                                               f"over "
                     f"tensor-parallel-size {split}: vLLM refuses that.")
 
 
@@ -93,7 +96,8 @@ def _pipeline(subject: Subject) -> Iterable[Fault]:
         return
     crashes = method in ("eagle", "eagle3", "mtp", "draft_model", "medusa", "mlp_speculator")
     # dspark runs on the V2 runner only, where drafters of several stages start and deadlock.
-    yield Fault(where, f"{method} with {stages} pipeline stages: in vLLM {release.version} the drafter's config inherits "
+    yield Fault(where, f"{method} with {stages} pipeline stages: in vLLM {release.version} the drafter's config "
+                       f"inherits "
                 "the stages, it exists on the last one only, and earlier stages crash or run with wrong positions "
                 "(pipeline parallelism).", severity="error" if crashes else None)
 
@@ -110,7 +114,8 @@ def _pipeline_sync(subject: Subject) -> Iterable[Fault]:
     engine, release = subject.engine, subject.release
     if (subject.speculation is not None and engine.pipeline_parallel > 1 and engine.async_scheduling is False
             and release.has("async_by_default") and release.has("draft_inherits_pipeline") and engine.runner == "v2"):
-        yield Fault(("async-scheduling",), "Asynchronous scheduling is off beside pipeline stages and a drafter: corrupt "
+        yield Fault(("async-scheduling",), "Asynchronous scheduling is off beside pipeline stages and a drafter: "
+                                           "corrupt "
                     "output was reported for this combination (async, pipeline).")
 
 
@@ -121,7 +126,8 @@ def _data_parallel_schedule(subject: Subject) -> Iterable[Fault]:
         drops = subject.release.has("data_parallel_drops_schedule")
         effect = ("vLLM drops the schedule and drafts the full k at every batch size." if drops else
                   "ranks pick different k, and the engines wait for each other for ever.")
-        yield Fault(speculation.path(SCHEDULE), f"A schedule of k with data-parallel-size {subject.engine.data_parallel}: "
+        yield Fault(speculation.path(SCHEDULE), f"A schedule of k with data-parallel-size "
+                                                f"{subject.engine.data_parallel}: "
                     + effect, severity="warn" if drops else "error")
 
 
@@ -130,15 +136,16 @@ def _expert_hang(subject: Subject) -> Iterable[Fault]:
     if (speculation is None or speculation.is_lookup or engine.data_parallel < 2
             or not subject.release.has("expert_ranks_hang") or engine.runner == "v0"):
         return
-    drafts_with_experts = speculation.method == "mtp" and speculation.model is None and traits.experts(subject.target) > 0
-    drafts_with_experts = drafts_with_experts or traits.experts(subject.draft) > 0
-    if drafts_with_experts:
-        yield Fault(("data-parallel-size",), f"Data parallel ({engine.data_parallel} ranks) with a drafter that is itself a "
+    own_layers = speculation.method == "mtp" and speculation.model is None
+    if traits.experts(subject.target if own_layers else subject.draft) > 0:
+        yield Fault(("data-parallel-size",), f"Data parallel ({engine.data_parallel} ranks) with a drafter that is "
+                                             f"itself a "
                     "mixture of experts: a rank whose request is near max-model-len skips drafting, the others wait in "
                     "the expert exchange, and the server hangs.")
 
 
-_MTP_MOE = ("model: deepseek-ai/DeepSeek-R1\ndata-parallel-size: 2\ntensor-parallel-size: 4\nenable-expert-parallel: true\n"
+_MTP_MOE = ("model: deepseek-ai/DeepSeek-R1\ndata-parallel-size: 2\ntensor-parallel-size: 4\nenable-expert-parallel: "
+            "true\n"
             "max-num-seqs: 32\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: 1\n")
 _STAGES = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: 2\npipeline-parallel-size: 2\n"
            "max-model-len: 8192\nspeculative-config:\n  method: eagle3\n  model: yuhuili/EAGLE3-LLaMA3.3-Instruct-70B\n"
@@ -148,7 +155,8 @@ _DP = ("model: Qwen/Qwen3-8B\ndata-parallel-size: 2\nmax-model-len: 16384\nmax-n
 _BANDS = "  num_speculative_tokens_per_batch_size: [[1, 16, 3], [17, 64, 1]]\n"
 RULES = (
     Rule("SPD301", "Draft split differently from its target",
-         "The V1 runner takes a draft model only split like its target; every runner takes 1 or the target's size only.",
+         "The V1 runner takes a draft model only split like its target; every runner takes 1 or the target's size "
+         "only.",
          "Leave draft_tensor_parallel_size out: the target's tensor parallel size is the default.", "warn",
          "vllm/v1/spec_decode/draft_model.py of 0.15 to 0.32; vllm issues 20364 and 31886",
          Example(_PAIR + "  draft_tensor_parallel_size: 1\n", env=_V1, gpus=4),
@@ -167,7 +175,8 @@ RULES = (
          "stages crashed or ran with wrong positions.",
          "Use tensor parallelism instead, or EAGLE heads on 0.30 or newer.", "warn",
          "vllm issues 7456, 30436, 49355, 52069, 57755; vllm/config/speculative.py of 0.29 and 0.30",
-         Example(_STAGES, "0.18.0", gpus=4), Example(_STAGES.replace("tensor-parallel-size: 2\npipeline-parallel-size: 2",
+         Example(_STAGES, "0.18.0", gpus=4), Example(_STAGES.replace("tensor-parallel-size: 2\npipeline-parallel-size: "
+                                                                     "2",
                                                                       "tensor-parallel-size: 4"), "0.18.0", gpus=4),
          _pipeline),
     Rule("SPD306", "Asynchronous pipeline on the V1 runner", "The V1 runner refuses the two together.",
@@ -179,7 +188,8 @@ RULES = (
          Example(_STAGES.replace("3\n", "3\n", 1) + "async-scheduling: false\n", "0.26.0", gpus=4,
                  env={"VLLM_USE_V2_MODEL_RUNNER": "1"}),
          Example(_STAGES.replace("tensor-parallel-size: 2\npipeline-parallel-size: 2", "tensor-parallel-size: 4")
-                 + "async-scheduling: false\n", "0.26.0", gpus=4, env={"VLLM_USE_V2_MODEL_RUNNER": "1"}), _pipeline_sync,
+                 + "async-scheduling: false\n", "0.26.0", gpus=4, env={"VLLM_USE_V2_MODEL_RUNNER": "1"}),
+                 _pipeline_sync,
          releases="0.14 to 0.29"),
     Rule("SPD308", "Schedule of k with data parallelism",
          "Data-parallel ranks could pick different k and deadlock, so vLLM drops the schedule (0.26 and newer).",
@@ -190,6 +200,7 @@ RULES = (
          "All ranks have to meet in the expert exchange of the draft; a rank near its length limit does not come.",
          "Use tensor parallelism instead, or ngram.", "error", "vllm issue 44185 (open)",
          Example(_MTP_MOE, "0.21.0", "H200", 8),
-         Example(_MTP_MOE.replace("data-parallel-size: 2\ntensor-parallel-size: 4", "tensor-parallel-size: 8"), "0.21.0",
+         Example(_MTP_MOE.replace("data-parallel-size: 2\ntensor-parallel-size: 4", "tensor-parallel-size: 8"),
+                 "0.21.0",
                  "H200", 8), _expert_hang, releases="0.10 to 0.32"),
 )

@@ -9,7 +9,8 @@ from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 
-_ONLINE = frozenset({"fp8", "mxfp8", "experts_int8", "bitsandbytes", "fp8_per_tensor", "fp8_per_block", "int8", "torchao"})
+_ONLINE = frozenset({"fp8", "mxfp8", "experts_int8", "bitsandbytes", "fp8_per_tensor", "fp8_per_block", "int8",
+                     "torchao"})
 """Methods that vLLM applies while it loads an unquantised checkpoint."""
 _SAVED = frozenset({"compressed-tensors", "compressed_tensors"})
 
@@ -26,7 +27,8 @@ def _mtp_not_spared(subject: Subject) -> Iterable[Fault]:
     depth = traits.layers(subject.target)
     if any(_spares(name, depth) for name in names):
         return
-    yield Fault(speculation.path("method"), "The target is quantised, and its ignore list does not name the MTP layers: "
+    yield Fault(speculation.path("method"), "The target is quantised, and its ignore list does not name the MTP "
+                                            "layers: "
                 "they were not calibrated or not saved like the rest (the exporter does not load them), and next to "
                 "nothing that they draft is accepted.")
 
@@ -47,15 +49,18 @@ def _draft_method(subject: Subject) -> Iterable[Fault]:
     own = str(traits.quantization(subject.draft).get("quant_method", "")).lower()
     head = speculation.method in ("eagle", "eagle3", "dflash", "dspark", "medusa", "mlp_speculator")
     if own and own.replace("_", "-") != stated.lower().replace("_", "-") and not _kin(own, stated.lower()):
-        yield Fault(where, f"The draft is quantised with {own} and speculative-config.quantization is {stated}: vLLM refuses "
+        yield Fault(where, f"The draft is quantised with {own} and speculative-config.quantization is {stated}: vLLM "
+                           f"refuses "
                     "two that differ.", remedy="Remove quantization: the draft's own config says it.")
     elif not own and subject.draft is not None and (subject.draft.config or subject.draft.shape is not None):
         if head:
-            yield Fault(where, f"speculative-config.quantization is {stated}, and the head's checkpoint is not quantised: "
+            yield Fault(where, f"speculative-config.quantization is {stated}, and the head's checkpoint is not "
+                               f"quantised: "
                         "online quantisation of a separate head ends in refused overrides or kernel faults.",
                         remedy="Remove quantization from speculative-config.")
         elif stated.lower() not in _ONLINE:
-            yield Fault(where, f"speculative-config.quantization is {stated}, and the draft's checkpoint is not quantised: "
+            yield Fault(where, f"speculative-config.quantization is {stated}, and the draft's checkpoint is not "
+                               f"quantised: "
                         "its weights do not fit that method.", remedy="Remove quantization from speculative-config.")
 
 
@@ -70,12 +75,14 @@ def _inherited(subject: Subject) -> Iterable[Fault]:
     stated = subject.config.get("quantization")
     if (speculation is not None and speculation.method == "mtp" and speculation.model is None
             and isinstance(stated, str) and stated.lower() in _ONLINE and not traits.is_quantized(subject.target)):
-        yield Fault(("quantization",), f"quantization: {stated} is applied to the MTP layers as well: acceptance may fall.")
+        yield Fault(("quantization",), f"quantization: {stated} is applied to the MTP layers as well: acceptance may "
+                                       f"fall.")
 
 
 _MTP = ("model: models/target\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
         "  method: mtp\n  num_speculative_tokens: 1\n")
-_TARGET = {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "hidden_size": 4096, "num_hidden_layers": 46,
+_TARGET = {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "hidden_size": 4096,
+           "num_hidden_layers": 46,
            "num_attention_heads": 96, "num_key_value_heads": 8, "vocab_size": 151552, "num_nextn_predict_layers": 1,
            "max_position_embeddings": 131072}
 _FORMAT = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
@@ -97,7 +104,8 @@ RULES = (
          "Remove quantization from speculative-config.", "error", "vllm issue 53873",
          Example(_DFLASH + "  quantization: fp8\n", "0.28.0", models=_BLOCK), Example(_DFLASH, "0.28.0", models=_BLOCK),
          _draft_method),
-    Rule("SPD583", "Online quantisation reaches the MTP layers", "Layers that draft are more sensitive than those that verify.",
+    Rule("SPD583", "Online quantisation reaches the MTP layers", "Layers that draft are more sensitive than those that "
+                                                                 "verify.",
          "Compare per-position acceptance with and without it.", "info", "vllm/config/speculative.py (0.32)",
          Example(_MTP + "quantization: fp8\n", gpus=2, models={"models/target": {"config": _TARGET}}),
          Example(_MTP, gpus=2, models={"models/target": {"config": _TARGET}}), _inherited),

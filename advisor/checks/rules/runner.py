@@ -9,7 +9,8 @@ from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from profiles.schema import shown
 
-_NGRAM = "model: Qwen/Qwen3-8B\nspeculative-config:\n  method: ngram\n  num_speculative_tokens: 3\n  prompt_lookup_max: 4\n"
+_NGRAM = ("model: Qwen/Qwen3-8B\nspeculative-config:\n  method: ngram\n  num_speculative_tokens: 3\n  "
+          "prompt_lookup_max: 4\n")
 _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-num-seqs: 32\nspeculative-config:\n  method: eagle3\n"
            "  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
 _V2, _V1 = {"VLLM_USE_V2_MODEL_RUNNER": "1"}, {"VLLM_USE_V2_MODEL_RUNNER": "0"}

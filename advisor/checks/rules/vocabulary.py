@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import ModelFacts, Subject
-from advisor.compatibility import other_tokens
+from advisor.shape_relations import other_tokens
 
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
          "  method: draft_model\n  model: Qwen/Qwen3-0.6B\n  num_speculative_tokens: 3\n")
@@ -49,7 +49,7 @@ def _tokens_differ(subject: Subject) -> Iterable[Fault]:
 
 
 def _fingerprint(model: ModelFacts) -> object:
-    from advisor.compatibility import tokenizer_of
+    from advisor.shape_relations import tokenizer_of
 
     return tokenizer_of(model.shape, model.reference) if model.shape is not None else None
 
@@ -63,7 +63,8 @@ def _mapping_unusable(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"use_heterogeneous_vocab works with draft_model only, not with {speculation.method}: the "
                     "server does not start.")
     elif speculation.settings.get("draft_sample_method") == "probabilistic":
-        yield Fault(where, "use_heterogeneous_vocab takes greedy drafts only: with draft_sample_method probabilistic the "
+        yield Fault(where, "use_heterogeneous_vocab takes greedy drafts only: with draft_sample_method probabilistic "
+                           "the "
                     "server does not start.")
 
 
@@ -93,18 +94,21 @@ def _shown(ids: frozenset[int]) -> str:
     return ", ".join(map(str, sorted(ids)))
 
 
-_OWN = {"config": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 32000, "hidden_size": 768,
+_OWN = {"config": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 32000,
+                   "hidden_size": 768,
                    "num_hidden_layers": 12, "num_attention_heads": 12, "num_key_value_heads": 12,
                    "intermediate_size": 3072, "max_position_embeddings": 4096}}
 _LARGE = {"config": {**_OWN["config"], "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
                      "num_key_value_heads": 8, "intermediate_size": 28672}}
 _HASHED = {"vocab_size": 32000, "vocab_hash": "a", "merges_hash": "m"}
 _OTHER = {"vocab_size": 32000, "vocab_hash": "b", "merges_hash": "m"}
-_TWO = _PAIR.replace("Qwen/Qwen3-32B", "models/large").replace("Qwen/Qwen3-0.6B", "models/small").replace("16384", "4096")
+_TWO = _PAIR.replace("Qwen/Qwen3-32B", "models/large").replace("Qwen/Qwen3-0.6B", "models/small").replace("16384",
+                                                                                                          "4096")
 RULES = (
     Rule("SPD201", "Vocabularies of different sizes",
          "vLLM compares vocab_size of both configs, padding included, and raises ValueError.",
-         "Use a draft with the target's vocabulary size.", "error", "vllm/config/speculative.py (0.32); vllm issue 7252",
+         "Use a draft with the target's vocabulary size.", "error", "vllm/config/speculative.py (0.32); vllm issue "
+                                                                    "7252",
          Example(_PAIR.replace("Qwen3-32B", "Qwen2.5-32B-Instruct"), env=_V1, gpus=2),
          Example(_PAIR, env=_V1, gpus=2), _sizes_differ),
     Rule("SPD202", "Equal sizes, different tokens",
