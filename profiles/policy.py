@@ -13,8 +13,6 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 
 from profiles.schema import Schema
 
-POLICY_NAME = ".specadvise.yaml"
-
 Level = Literal["error", "warn", "info", "off"]
 
 

@@ -10,11 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from advisor.checks.finding import CheckResult, Finding, Suppressed, verdict_of, worst_first
 from advisor.checks.notice import Notice
 from advisor.checks.serve_config import Ignore
-from profiles.policy import Policy, PolicyIgnore
+
+if TYPE_CHECKING:
+    from profiles.policy import Policy, PolicyIgnore
 
 FAMILY = "suppressions"
 

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from advisor.checks.suppression import PolicyFile
 from profiles.errors import InputError
-from profiles.policy import POLICY_NAME, Policy
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
+
+POLICY_NAME = ".specadvise.yaml"
 
 
 @lru_cache(maxsize=4096)
@@ -33,6 +34,9 @@ def find_policy(folder: Path) -> Path | None:
 @lru_cache(maxsize=64)
 def load_policy(path: Path, name: str) -> PolicyFile:
     """The policy of a file; `name` is what messages call it. InputError names each mistake with its line."""
+    # Most runs have no policy: its model is built where there is one.
+    from profiles.policy import Policy
+
     document = read_yaml(path)
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
