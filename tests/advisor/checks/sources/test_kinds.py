@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,8 +115,6 @@ def test_only_the_last_stage_of_a_dockerfile_starts():
     "vllm serve a/b --seed=1",
 ])
 def test_a_compose_service_may_state_its_command_as_text_or_list(command: object):
-    import json
-
     config = only(f"services:\n  llm:\n    image: vllm/vllm-openai:v0.32.0\n    command: {json.dumps(command)}\n"
                   "    environment: {VLLM_A: 1, B: true}\n  web:\n    image: nginx\n")
     assert config.values == {"model": "a/b", "seed": 1}
@@ -272,3 +273,32 @@ def test_a_unit_gives_its_command_and_environment():
 ])
 def test_the_image_that_starts_a_server_is_known(text: str):
     assert only(text).image == "vllm/vllm-openai:v0.31.0"
+
+
+# --- one server, however it is written down
+letters = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters="$`{}\ufeff")
+words = st.text(letters, min_size=1, max_size=10).filter(lambda text: text.strip() == text and text[0] != "-")
+options = st.dictionaries(
+    st.sampled_from(["max-model-len", "dtype", "seed", "speculative-config.method", "served-model-name",
+                     "enforce-eager"]),
+    st.one_of(words, st.integers(0, 10**6).map(str)), max_size=5)
+
+
+@given(words, options)
+def test_the_same_arguments_give_the_same_config_in_every_kind_of_file(model: str, chosen: dict[str, str]):
+    arguments = ["--model", model]
+    for name, value in chosen.items():
+        arguments += [f"--{name}"] if name == "enforce-eager" else [f"--{name}", value]
+    as_list = json.dumps(arguments, ensure_ascii=False)
+    texts = [
+        shlex.join(["vllm", "serve", *arguments]),
+        f"services:\n  s:\n    image: vllm/vllm-openai\n    command: {as_list}\n",
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: v\n    image: vllm/vllm-openai\n"
+        f"    args: {as_list}\n",
+        f"FROM vllm/vllm-openai\nCMD {as_list}\n",
+        f"image: vllm/vllm-openai\nextraArgs: {as_list}\n",
+        f"[Service]\nExecStart={shlex.join(['/opt/vllm', 'serve', *arguments])}\n",
+    ]
+    first, *others = [dict(only(text).values) for text in texts]
+    assert all(other == first for other in others)
+    assert first["model"] == model
