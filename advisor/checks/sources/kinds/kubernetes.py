@@ -8,6 +8,7 @@ give `--config` files and environment.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,8 @@ from advisor.checks.sources.source import Node, Source, mappings
 TITLE = "a Kubernetes manifest"
 RANK = 20
 
+# KServe's Hugging Face server has a name of its own for the model.
+_ADDRESSED = re.compile(r"^--model[_-]id(?==|$)")
 _MODEL_SCHEMES = ("hf://", "huggingface://")
 
 
@@ -59,6 +62,8 @@ def _launches(node: Node, owner: str, source: Source, maps: Mapping[str, Mapping
     env = {**source.env, **_env_from(container.get("envFrom"), maps), **environment_of(container.get("env"), maps)}
     words = [word for key in ("command", "args") if isinstance(container.get(key), list)
              for word in words_of(container.get(key), (key,), node.line_of(), env, source.name)]
+    if runtime:
+        words = [replace(word, text=_ADDRESSED.sub("--model", word.text)) for word in words]
     name = container.get("name")
     part = f"{owner}, container {name}" if isinstance(name, str) else owner
     # KServe's and llm-d's servers bring their own entry point, so arguments alone are theirs.

@@ -20,10 +20,16 @@ _START = re.compile(
 )
 
 
+_ANYWHERE = re.compile(r"^[^#\n]*\bvllm[ \t]+serve\b|^[^#\n]*-m[ \t]+vllm\.entrypoints\b", re.MULTILINE)
+
+
 def recognises(source: Source) -> bool:
-    """A shebang of a shell, or a line that begins like a server start."""
+    """A shebang of a shell, a line that begins like a server start, or one that holds one and is no YAML mapping."""
     first = source.text.lstrip().split("\n", 1)[0]
-    return (first.startswith("#!") and "sh" in first) or _START.search(source.text) is not None
+    if (first.startswith("#!") and "sh" in first) or _START.search(source.text) is not None:
+        return True
+    mapping = any(isinstance(document.value, (dict, list)) for document in source.documents)
+    return not mapping and _ANYWHERE.search(source.text) is not None
 
 
 def read(source: Source) -> list[ServeConfig]:

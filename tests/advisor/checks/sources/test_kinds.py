@@ -51,6 +51,7 @@ def test_an_empty_file_is_a_config_without_options():
     f"docker run --gpus all -v x:/y --rm vllm/vllm-openai:v0.32.0 --model a/b --speculative-config '{JSON}'",
     f"podman run -d docker.io/vllm/vllm-openai:latest --model=a/b --speculative-config '{JSON}'",
     f"#!/bin/sh\nset -e\ncd /srv && vllm serve a/b --speculative-config '{JSON}' > log 2>&1 &\nwait\n",
+    f"srun -N1 --gpus 1 vllm serve a/b --speculative-config '{JSON}'",
     f"bash -c \"vllm serve a/b --speculative-config '{JSON.replace(chr(34), chr(92) + chr(34))}'\"",
 ])
 def test_a_command_line_gives_model_and_speculation(text: str):
@@ -176,6 +177,12 @@ def test_kserve_arguments_without_a_command_take_the_model_from_its_address():
     config = only("apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: k}\nspec:\n"
                   "  predictor:\n    model:\n      modelFormat: {name: huggingface}\n      storageUri: hf://org/m\n"
                   "      args: [--seed=1]\n")
+    assert config.values == {"model": "org/m", "seed": 1}
+
+
+def test_kserves_own_name_for_the_model_is_understood():
+    config = only("apiVersion: v1\nkind: InferenceService\nspec:\n  predictor:\n    model:\n"
+                  "      modelFormat: {name: huggingface}\n      args: [--model_id=org/m, --seed=1]\n")
     assert config.values == {"model": "org/m", "seed": 1}
 
 
