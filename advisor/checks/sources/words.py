@@ -17,6 +17,13 @@ MAX_WORDS = 10_000
 MAX_EXPANDED = 1024 * 1024
 """Most characters of a word once variables are put in: a few doubling assignments would otherwise fill the memory."""
 
+MAX_EXPANSIONS = 8
+"""How many words of that size a script may make: a long value in a thousand variables would do the same."""
+MAX_NAMED = 20
+"""Most unknown names that a word carries."""
+
+_RUN = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(\[[@*]\])|:?([-=])(.*))?", re.DOTALL)
@@ -73,6 +80,7 @@ class _Reader:
         self.exported: dict[str, str] = {}
         self.heredocs: list[str] = []
         self.count = 0
+        self.total = 0
 
     def commands(self) -> list[Command]:
         found: list[Command] = []
@@ -191,30 +199,32 @@ class _Reader:
 
     def _words(self, splits: bool = True) -> list[Word]:
         """The words that the text up to the next blank or operator stands for: one, unless a variable brings more."""
-        start, parts, unknown = self.line, [""], list[str]()
-        quoted = False
+        start, unknown, quoted = self.line, list[str](), False
+        # Pieces of each word: joined once, for adding to a text again and again copies it every time.
+        parts: list[list[str]] = [[]]
+        size = 0
         done: list[Word] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in " \t\n;&|()<>":
                 break
             if char == "'":
-                parts[-1] += self._single()
+                parts[-1].append(self._single())
                 quoted = True
             elif char == '"':
                 quoted = True
                 for piece in self._double(unknown):
                     if isinstance(piece, str):
-                        parts[-1] += piece
+                        parts[-1].append(piece)
+                        size += len(piece)
+                        self._bound(size)
                     else:
                         done += piece
             elif char == "\\":
                 escaped = self.text[self.at + 1:self.at + 2]
                 self.at += 2
-                if escaped == "\n":
-                    self.line += 1
-                else:
-                    parts[-1] += escaped
+                self.line += escaped == "\n"
+                parts[-1].append(escaped if escaped != "\n" else "")
             elif char in "$`":
                 before = len(unknown)
                 value = self._expansion(unknown)
@@ -223,15 +233,23 @@ class _Reader:
                 elif splits and len(unknown) == before:
                     # Outside quotes the shell splits a value at its blanks.
                     first, *rest = value.split() or [""]
-                    parts[-1] += first
-                    parts += rest
+                    parts[-1].append(first)
+                    parts += [[text] for text in rest]
+                    size += len(value)
                 else:
-                    parts[-1] += value
+                    parts[-1].append(value)
+                    size += len(value)
             else:
-                parts[-1] += char
-                self.at += 1
-            self._bounded(parts[-1])
-        found = [Word(part, start, tuple(dict.fromkeys(unknown))) for part in parts if part or (quoted and not done)]
+                run = _RUN.match(self.text, self.at)
+                assert run is not None  # noqa: S101 - the character at hand is none of the special ones
+                parts[-1].append(run[0])
+                self.at = run.end()
+            self._bound(size)
+        names = tuple(dict.fromkeys(unknown))[:MAX_NAMED]
+        self.total += size
+        self._bound(self.total // MAX_EXPANSIONS)
+        joined = ["".join(part) for part in parts]
+        found = [Word(part, start, names) for part in joined if part or (quoted and not done)]
         self.count += len(found) + len(done)
         if self.count > MAX_WORDS:
             raise InputError(f"{self.name}:{self.line}: more than {MAX_WORDS} words: expected a start script; name the "
@@ -264,9 +282,11 @@ class _Reader:
             elif char in "$`":
                 yield self._expansion(unknown)
             else:
-                self.line += char == "\n"
-                self.at += 1
-                yield char
+                run = _QUOTED_RUN.match(self.text, self.at)
+                assert run is not None  # noqa: S101 - the character at hand is none of the special ones
+                self.line += run[0].count("\n")
+                self.at = run.end()
+                yield run[0]
         raise InputError(f'{self.name}:{opened}: a quote " is not closed; close it and run again')
 
     def _expansion(self, unknown: list[str]) -> str | list[Word]:
@@ -321,7 +341,10 @@ class _Reader:
         raise InputError(f"{self.name}:{self.line}: a {opening} is not closed; close it and run again")
 
     def _bounded(self, text: str) -> str:
-        if len(text) > MAX_EXPANDED:
+        self._bound(len(text))
+        return text
+
+    def _bound(self, size: int) -> None:
+        if size > MAX_EXPANDED:
             raise InputError(f"{self.name}:{self.line}: variables grow a word past {MAX_EXPANDED:,} characters; write "
                              "the value out")
-        return text

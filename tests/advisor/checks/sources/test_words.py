@@ -76,6 +76,12 @@ def test_doubling_variables_end_in_a_sentence_not_in_memory():
         split(script, "s.sh")
 
 
+def test_one_long_value_in_many_variables_ends_in_a_sentence_too():
+    script = "A=" + "x" * 500_000 + "\n" + "\n".join(f"A{n}=$A" for n in range(1000))
+    with pytest.raises(InputError, match="grow a word past"):
+        split(script, "s.sh")
+
+
 def test_doubling_arrays_end_in_a_sentence_not_in_memory():
     script = "A=(x y)\n" + "\n".join('A=("${A[@]}" "${A[@]}")' for _ in range(40))
     with pytest.raises(InputError, match=f"more than {MAX_WORDS} words"):
