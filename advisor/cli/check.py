@@ -6,10 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from advisor.cli.output import quiet_option, say
+
+if TYPE_CHECKING:
+    from advisor.checks.subject import ExpectedWorkload
 
 
 def _formats() -> tuple[str, ...]:
@@ -107,7 +111,7 @@ def _text(path: Path) -> str:
     return read_text(path)
 
 
-def _workload(path: Path) -> object:
+def _workload(path: Path) -> ExpectedWorkload:
     import json
 
     from pydantic import ValidationError
