@@ -148,7 +148,8 @@ def judged(engine: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         group = [one for one in given if one.env == env]
         report = folder / "report.json"
         done = subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "accept_configs.py"), str(report), *(str(g.path) for g in group)],
+            [sys.executable, str(Path(__file__).parent / "accept_configs.py"), str(report),
+             *(str(g.path) for g in group)],
             capture_output=True, text=True, timeout=580, check=False,
             env={**os.environ, **dict(env), "HF_HUB_OFFLINE": "1"},
         )

@@ -26,7 +26,8 @@ def _invalid(subject: Subject) -> Iterable[Fault]:
     low, high = speculation.whole("prompt_lookup_min"), speculation.whole("prompt_lookup_max")
     for key, value in (("prompt_lookup_min", low), ("prompt_lookup_max", high)):
         if value is None and speculation.settings.get(key) is not None:
-            yield Fault(speculation.path(key), f"{key} is {shown(speculation.settings[key])}: vLLM takes a whole number of "
+            yield Fault(speculation.path(key), f"{key} is {shown(speculation.settings[key])}: vLLM takes a whole "
+                                               f"number of "
                         "at least 1 (n-gram lookup).")
     refused = refused_window(low, high)
     if refused is not None:
