@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.cost.step import runner_for
+from advisor.release_rules import mtp_depth_fits, refused_split, refused_window
 from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
@@ -104,7 +105,7 @@ def with_runnable_k(candidate: Candidate, target: ModelShape) -> Candidate:
     layers = target.mtp_layers
     if method(candidate.method).drafter != "native" or candidate.draft is not None or layers == 0:
         return candidate
-    ks = tuple(k for k in candidate.k if k <= layers or k % layers == 0)
+    ks = tuple(k for k in candidate.k if mtp_depth_fits(k, layers))
     return candidate.model_copy(update={"k": ks}) if ks and ks != candidate.k else candidate
 
 
@@ -119,25 +120,13 @@ def _not_in_release(described: Method, release: Release, runner: Runner) -> str 
 
 
 def _draft_split(candidate: Candidate, described: Method, engine: Engine, runner: Runner) -> str | None:
-    split, whole = candidate.tensor_parallel_size, engine.tensor_parallel_size
-    if split is None or split == whole:
-        return None
-    if split != 1:
-        return f"the draft is split over {split} GPUs: vLLM takes 1 or the target's {whole}"
-    if described.drafter == "model" and runner != "v2":
-        # The CPU engine's runner is the V1 one's child, and checks the same.
-        return f"the draft is split over 1 GPU: the V1 runner takes a draft model only split like the target ({whole})"
-    return None
+    split = candidate.tensor_parallel_size
+    return None if split is None else refused_split(split, engine.tensor_parallel_size, described, runner)
 
 
 def _ngram_settings(candidate: Candidate) -> str | None:
-    low, high = (candidate.settings.get(f"prompt_lookup_{end}") for end in ("min", "max"))
-    for name, value in (("prompt_lookup_min", low), ("prompt_lookup_max", high)):
-        if value is not None and (value < 1 or value != int(value)):
-            return f"{name} is {value:g}: vLLM takes a whole number of at least 1"
-    if low is not None and high is not None and low > high:
-        return f"prompt_lookup_min is {low:g}, above prompt_lookup_max, {high:g}"
-    return None
+    found = refused_window(*(candidate.settings.get(f"prompt_lookup_{end}") for end in ("min", "max")))
+    return None if found is None else found[1]
 
 
 def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
@@ -147,7 +136,7 @@ def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
     layers = target.mtp_layers
     if layers == 0:
         return f"{target.id} has no multi-token-prediction layers in its checkpoint"
-    if all(k > layers and k % layers for k in candidate.k):
+    if not any(mtp_depth_fits(k, layers) for k in candidate.k):
         return f"k has to be at most {layers}, or a multiple of it: {target.id} has {layers} MTP layers"
     return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ def _formats() -> tuple[str, ...]:
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
 @click.option("--workload", type=click.Path(path_type=Path), help="JSON with concurrency, prompt_len, output_len, "
               "temperature, task, logprobs; all optional.")
+@click.option("--deployment", type=click.Path(path_type=Path), metavar="FILE",
+              help="Deployment file: release, hardware, environment and workload where no flag states them.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
               help="Record of the approved advice: say what changed since, and whether the advice still holds.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
@@ -51,6 +54,7 @@ def check(
     gpus: int | None,
     env: tuple[str, ...],
     workload: Path | None,
+    deployment: Path | None,
     record: Path | None,
     policy: Path | None,
     fail_on: str,
@@ -70,18 +74,21 @@ def check(
     from advisor.report.findings import render
     from profiles.catalog.releases import release
 
-    version, note = _version(vllm_version)
+    stated = _deployment(deployment) if deployment is not None else _Stated()
+    gpu, gpus = gpu or stated.gpu, gpus if gpus is not None else stated.gpus
+    version, note = _version(vllm_version or stated.version)
     if note is not None:
         say(note, quiet)
     builder = SubjectBuilder(
         release=release(version),
         gpu_name=gpu,
         gpu_count=gpus,
-        env=_pairs(env),
-        workload=_workload(workload) if workload is not None else None,
+        env={**stated.env, **_pairs(env)},
+        workload=_workload(workload) if workload is not None else stated.workload,
         record=_record(record) if record is not None else None,
     )
-    given = [one for argument in configs for one in read_given(argument, {**_shell_environment(), **_pairs(env)})]
+    around = {**_shell_environment(), **stated.env, **_pairs(env)}
+    given = [one for argument in configs for one in read_given(argument, around)]
     further = _further(also)
     results = judge(given, builder, fail_on, policy)
     if further:
@@ -90,6 +97,36 @@ def check(
         write_together({path: render(results, name) for path, name in further.items()})
     click.echo(render(results, output_format, **_terminal()), nl=False)
     return 1 if any(result.verdict == "fail" for result in results) else 0
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What a deployment file says where no flag does."""
+
+    version: str | None = None
+    gpu: str = ""
+    gpus: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    workload: ExpectedWorkload | None = None
+
+
+def _deployment(path: Path) -> _Stated:
+    from advisor.checks.subject import ExpectedWorkload
+    from advisor.cli.deployment_file import load_deployment
+
+    loaded = load_deployment(path)
+    said = loaded.workload
+    lengths = {"prompt_len": said.prompt_tokens, "output_len": said.output_tokens}
+    expected = {"concurrency": said.concurrency, **{name: at.mean for name, at in lengths.items() if at is not None}}
+    whole = {name: round(value) for name, value in expected.items() if value is not None and value >= 1}
+    named = loaded.hardware.gpu.strip()
+    return _Stated(
+        version=loaded.engine.vllm_version,
+        gpu="" if named.lower() == "auto" else named,
+        gpus=loaded.hardware.count,
+        env=loaded.engine.env,
+        workload=ExpectedWorkload.model_validate(whole) if whole else None,
+    )
 
 
 def _version(stated: str | None) -> tuple[str, str | None]:

@@ -16,6 +16,7 @@ from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.releases import Release
 from profiles.errors import InputError, ModelNotFound
 from profiles.model_ref import ModelRef
+from profiles.schema import shown
 
 if TYPE_CHECKING:
     from advisor.record import Record
@@ -93,8 +94,8 @@ def _facts(reference: str, revision: str | None, base: Path) -> ModelFacts:
     files = local_files(ref, base)
     try:
         return facts_of(reference, files, resolve_model(ref, base, offline=True))
-    except ModelNotFound as error:
-        return facts_of(reference, files, None, str(error).split(": ", 1)[0] + " is not at hand")
+    except ModelNotFound:
+        return facts_of(reference, files, None, f"the model {shown(reference)} is not at hand")
     except InputError:
         if not files:
             raise

@@ -127,7 +127,7 @@ def _eagle3_model_types(tree: ast.Module) -> list[str]:
     for node in ast.walk(tree):
         if (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.List)
                 and node.targets[0].id in ("eagle3_target_supported", "aux_hidden_states_supported")):
-            return [item.value for item in node.value.elts if isinstance(item, ast.Constant)]
+            return [str(item.value) for item in node.value.elts if isinstance(item, ast.Constant)]
     return []
 
 

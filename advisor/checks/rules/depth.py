@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
+from advisor.release_rules import mtp_depth_fits
 from profiles.methods import METHODS
 
 _MTP = ("model: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 8\nmax-model-len: 16384\nmax-num-seqs: 32\n"
@@ -28,7 +29,7 @@ def _repeats(subject: Subject) -> Iterable[Fault]:
     if k is None or k <= layers:
         return
     where = speculation.path("num_speculative_tokens")
-    if k % layers:
+    if not mtp_depth_fits(k, layers):
         yield Fault(where, f"num_speculative_tokens is {k}: the target has {layers} MTP layers (n_predict), and a "
                            f"larger k "
                     "has to be a multiple of that.", severity="error", remedy=f"Use {layers} or "

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
+from advisor.release_rules import refused_window
+from profiles.schema import shown
 
 _NGRAM = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n  method: ngram\n"
           "  num_speculative_tokens: 3\n")
@@ -23,14 +25,13 @@ def _invalid(subject: Subject) -> Iterable[Fault]:
         return
     low, high = speculation.whole("prompt_lookup_min"), speculation.whole("prompt_lookup_max")
     for key, value in (("prompt_lookup_min", low), ("prompt_lookup_max", high)):
-        raw = speculation.settings.get(key)
-        if raw is not None and (value is None or value < 1):
-            yield Fault(speculation.path(key), f"{key} is {raw!r}: vLLM takes a whole number of at least 1 (n-gram "
-                                               f"lookup).")
-    if low is not None and high is not None and low > high >= 1:
-        yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}, above prompt_lookup_max, "
-                                                           f"{high}: "
-                    "vLLM refuses that (n-gram lookup).")
+        if value is None and speculation.settings.get(key) is not None:
+            yield Fault(speculation.path(key), f"{key} is {shown(speculation.settings[key])}: vLLM takes a whole "
+                                               f"number of "
+                        "at least 1 (n-gram lookup).")
+    refused = refused_window(low, high)
+    if refused is not None:
+        yield Fault(speculation.path(refused[0]), f"{refused[1]} (n-gram lookup).")
     if high is None and "speculative-config" not in subject.release.serve_options:
         yield Fault(speculation.path(), "n-gram lookup of this release needs ngram-prompt-lookup-max.")
 

@@ -27,7 +27,7 @@ def _grammar(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, "Structured output (guided decoding) is set up on the V0 engine, which does not check "
                            "drafts "
                     "against the grammar: crashes and texts that break it were reported.",
-                    severity="error" if "xgrammar" in str(subject.config.get(option[0])) else None)
+                    severity="error" if "xgrammar" in str(subject.config.get(str(option[0]))) else None)
     elif not release.has("grammar_checks_drafts"):
         yield Fault(where, f"Structured output (guided decoding) is set up, and vLLM {release.version} does not check "
                            f"drafts "

@@ -8,6 +8,7 @@ from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE
 from advisor.checks.subject import Subject
+from advisor.release_rules import refused_split
 from profiles.methods import METHODS
 
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 4\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
@@ -21,12 +22,13 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
     if speculation is None or stated is None or speculation.is_lookup:
         return
     whole, where = engine.tensor_parallel, speculation.path("draft_tensor_parallel_size")
-    if stated == whole:
+    if stated == whole or speculation.method not in METHODS:
         return
-    if stated != 1:
+    refused = refused_split(stated, whole, METHODS[speculation.method], engine.runner) is not None
+    if refused and stated != 1:
         yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM takes 1 or the target's tensor_parallel_size "
                     f"({whole}) for the draft.", severity="error")
-    elif speculation.method == "draft_model" and engine.runner in ("v1", "cpu"):
+    elif refused:
         yield Fault(where, f"The draft runs at tensor parallel size 1 and the target at {whole} "
                            f"(tensor_parallel_size): "
                     "the V1 runner refuses a draft model that is not split like its target.", severity="error")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE
 from advisor.checks.subject import Subject
+from advisor.release_rules import honours_schedule
 from profiles.methods import METHODS
 from profiles.schema import shown
 
@@ -78,7 +79,7 @@ def _not_honoured(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"Model runner V2 of vLLM {release.version} does not read the schedule's k while drafting: "
                            f"the "
                     "drafter runs all k steps in every step, whatever the schedule (per_batch_size) says.")
-    elif engine.runner == "v2" and "v2" not in method.dynamic_schedule:
+    elif engine.runner == "v2" and not honours_schedule(method, release, "v2"):
         yield Fault(where, f"On model runner V2, {method.title} ignores the schedule: it still drafts all k tokens, "
                            f"and the "
                     "surplus is thrown away.", remedy="Use the V1 runner (VLLM_USE_V2_MODEL_RUNNER=0), an EAGLE head, "

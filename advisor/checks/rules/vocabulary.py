@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import ModelFacts, Subject
-from advisor.shape_relations import other_tokens
+from advisor.shape_relations import other_tokens, tokenizer_of
+from profiles.catalog.shapes import TokenizerFingerprint
 
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
          "  method: draft_model\n  model: Qwen/Qwen3-0.6B\n  num_speculative_tokens: 3\n")
@@ -48,9 +49,7 @@ def _tokens_differ(subject: Subject) -> Iterable[Fault]:
                     "different tokens (another tokenizer): the server starts, and nothing that is drafted fits.")
 
 
-def _fingerprint(model: ModelFacts) -> object:
-    from advisor.shape_relations import tokenizer_of
-
+def _fingerprint(model: ModelFacts) -> TokenizerFingerprint | None:
     return tokenizer_of(model.shape, model.reference) if model.shape is not None else None
 
 
