@@ -1,4 +1,4 @@
-"""`specadvise check` on files: verdicts, exit codes, models beside the config, and what it says of what it cannot read."""
+"""`specadvise check` on files: verdicts, exit codes, models beside the config, and what it cannot read."""
 
 from __future__ import annotations
 

@@ -26,8 +26,10 @@ class VllmConfig:
         if spec.method in ("suffix", "medusa"):
             pass
 '''
-REGISTRY = '_MODELS = {"LlamaForCausalLM": ("llama", "LlamaForCausalLM"), "Other": ("other", "Other"), "Plain": '
-           '("plain", "Plain")}'
+REGISTRY = (
+    '_MODELS = {"LlamaForCausalLM": ("llama", "LlamaForCausalLM"), "Other": ("other", "Other"), '
+    '"Plain": ("plain", "Plain")}'
+)
 LLAMA = "from .interfaces import SupportsEagle3\nclass LlamaForCausalLM(SupportsEagle3):\n    pass\n"
 OTHER = "from .llama import LlamaForCausalLM\nclass Other(LlamaForCausalLM):\n    pass\n"
 
