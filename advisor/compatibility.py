@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.cost.step import runner_for
+from advisor.release_rules import mtp_depth_fits, refused_split, refused_window
+from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.models import catalog_ids, find_head, find_model, heads_for, normal_id
 from profiles.catalog.releases import Release
-from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
+from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment, Engine
 from profiles.evidence import Evidence
 from profiles.methods import Method, method
@@ -103,7 +105,7 @@ def with_runnable_k(candidate: Candidate, target: ModelShape) -> Candidate:
     layers = target.mtp_layers
     if method(candidate.method).drafter != "native" or candidate.draft is not None or layers == 0:
         return candidate
-    ks = tuple(k for k in candidate.k if k <= layers or k % layers == 0)
+    ks = tuple(k for k in candidate.k if mtp_depth_fits(k, layers))
     return candidate.model_copy(update={"k": ks}) if ks and ks != candidate.k else candidate
 
 
@@ -118,25 +120,13 @@ def _not_in_release(described: Method, release: Release, runner: Runner) -> str 
 
 
 def _draft_split(candidate: Candidate, described: Method, engine: Engine, runner: Runner) -> str | None:
-    split, whole = candidate.tensor_parallel_size, engine.tensor_parallel_size
-    if split is None or split == whole:
-        return None
-    if split != 1:
-        return f"the draft is split over {split} GPUs: vLLM takes 1 or the target's {whole}"
-    if described.drafter == "model" and runner != "v2":
-        # The CPU engine's runner is the V1 one's child, and checks the same.
-        return f"the draft is split over 1 GPU: the V1 runner takes a draft model only split like the target ({whole})"
-    return None
+    split = candidate.tensor_parallel_size
+    return None if split is None else refused_split(split, engine.tensor_parallel_size, described, runner)
 
 
 def _ngram_settings(candidate: Candidate) -> str | None:
-    low, high = (candidate.settings.get(f"prompt_lookup_{end}") for end in ("min", "max"))
-    for name, value in (("prompt_lookup_min", low), ("prompt_lookup_max", high)):
-        if value is not None and (value < 1 or value != int(value)):
-            return f"{name} is {value:g}: vLLM takes a whole number of at least 1"
-    if low is not None and high is not None and low > high:
-        return f"prompt_lookup_min is {low:g}, above prompt_lookup_max, {high:g}"
-    return None
+    found = refused_window(*(candidate.settings.get(f"prompt_lookup_{end}") for end in ("min", "max")))
+    return None if found is None else found[1]
 
 
 def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
@@ -146,7 +136,7 @@ def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
     layers = target.mtp_layers
     if layers == 0:
         return f"{target.id} has no multi-token-prediction layers in its checkpoint"
-    if all(k > layers and k % layers for k in candidate.k):
+    if not any(mtp_depth_fits(k, layers) for k in candidate.k):
         return f"k has to be at most {layers}, or a multiple of it: {target.id} has {layers} MTP layers"
     return None
 
@@ -171,29 +161,7 @@ def _draft_model(
             f"the vocabulary of {candidate.draft.id} has {draft.vocab_size} tokens and that of {target.id} "
             f"{target.vocab_size}: vLLM refuses a draft model whose size differs"
         )
-    return _other_tokens(candidate.draft.id, _tokenizer(draft), target.id, _tokenizer(target))
-
-
-def _tokenizer(shape: ModelShape) -> TokenizerFingerprint | None:
-    """Its own fingerprint, with the family the catalog knows where the files do not say one."""
-    known = find_model(shape.id)
-    catalogued = known.tokenizer if known is not None else None
-    if shape.tokenizer is None or catalogued is None or shape.tokenizer.family is not None:
-        return shape.tokenizer or catalogued
-    return shape.tokenizer.model_copy(update={"family": catalogued.family})
-
-
-def _other_tokens(
-    draft: str, one: TokenizerFingerprint | None, target: str, other: TokenizerFingerprint | None
-) -> str | None:
-    """Equal sizes with different tokens: the engine starts, and every draft is nonsense."""
-    if one is None or other is None:
-        return None
-    if one.vocab_hash is not None and other.vocab_hash is not None:
-        differ = one.vocab_hash != other.vocab_hash
-    else:
-        differ = one.family is not None and other.family is not None and one.family != other.family
-    return f"{draft} and {target} have vocabularies of one size but with different tokens" if differ else None
+    return other_tokens(candidate.draft.id, tokenizer_of(draft), target.id, tokenizer_of(target))
 
 
 def _names_a_head(shape: ModelShape) -> bool:
@@ -216,7 +184,7 @@ def _head(candidate: Candidate, target: ModelShape, draft: ModelShape | None) ->
         if _trained_for(head.id, target):
             return None
         trained = [shape for shape in map(find_model, head.targets) if shape is not None]
-        if trained and not any(_same_build(shape, target) for shape in trained):
+        if trained and not any(same_build(shape, target) for shape in trained):
             return f"{name} was trained for {head.targets[0]}, and {target.id} is built differently"
     elif _is_ordinary_model(name, draft):
         return f"{name} is an ordinary model, not a head for {wanted}"
@@ -228,10 +196,6 @@ def _head(candidate: Candidate, target: ModelShape, draft: ModelShape | None) ->
             f"{target.hidden_size} wide"
         )
     return None
-
-
-def _same_build(one: ModelShape, other: ModelShape) -> bool:
-    return (one.hidden_size, one.num_layers, one.vocab_size) == (other.hidden_size, other.num_layers, other.vocab_size)
 
 
 def _is_ordinary_model(name: str, shape: ModelShape | None) -> bool:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.cost.drafter import draft_layers, draft_weights_bytes
 from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, PoolLayers, cut_pool, pool_layers
-from advisor.cost.memory import draft_layers, draft_weights_bytes
 from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
 from benchmarks.startup_log import LoggedStart, logged_starts
 from profiles.catalog.gpus import Gpu, find_gpu

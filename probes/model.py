@@ -21,8 +21,8 @@ from profiles.catalog.architecture import shape_of
 from profiles.catalog.heads import head_method, head_shape
 from profiles.catalog.models import catalog_ids, find_model
 from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
-from profiles.deployment import ModelRef
 from profiles.errors import InputError, ModelNotFound
+from profiles.model_ref import ModelRef
 
 MAX_CONFIG_BYTES = 16 * 2**20
 _HUB_ADDRESS = re.compile(r"^(?:https?://)?(?:www\.)?huggingface\.co/|^hf://")
@@ -296,3 +296,24 @@ def _has_vision(config: Mapping[str, Any]) -> bool:
     return any(
         isinstance(config.get(name), Mapping) for name in ("vision_config", "audio_config", "vision_tower_config")
     )
+
+
+# --- the files themselves
+def local_files(ref: ModelRef, base: Path) -> dict[str, Mapping[str, Any]]:
+    """config.json and its kin of a local model (the folder named, or a cached snapshot) by short name: `config`,
+    `generation`, `tokenizer`. What is not there is left out; an empty answer means that the model is not here.
+
+    Raises:
+        InputError: a file is there and no JSON object.
+    """
+    folder = _folder(ref.id, base) or (None if _is_path(ref.id) else cached_snapshot(ref.id, ref.revision))
+    if folder is None:
+        return {}
+    files = {"config": "config.json", "generation": "generation_config.json", "tokenizer": "tokenizer_config.json",
+             "quantization": "hf_quant_config.json"}
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, file_name in files.items():
+        path = folder / file_name
+        if path.is_file():
+            found[name] = _parse(_read(path), str(path))
+    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.shapes import AttentionGroup, ModelShape
-from profiles.deployment import Hardware, ModelFacts
+from profiles.deployment import Hardware
 from profiles.errors import InputError
+from profiles.model_ref import ModelFacts
 from profiles.schema import Source
 
 _GPU_NEEDS = ("memory_gib", "memory_bandwidth_gbs", "dense_tflops")

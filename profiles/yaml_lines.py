@@ -7,8 +7,11 @@ gigabytes) or that contain themselves.
 
 from __future__ import annotations
 
+import codecs
 import os
-from collections.abc import Hashable
+import stat
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ MAX_VALUES = 10_000
 """Most values, as written and again after aliases are expanded: composing takes time with every one."""
 MAX_DEPTH = 60
 """Deepest nesting."""
+_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 @dataclass(frozen=True)
@@ -52,46 +56,92 @@ class LinedYaml:
 
 def read_yaml(path: Path) -> LinedYaml:
     """The file's value with lines. InputError where it is missing, a folder, not text, too large or not YAML."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path, expected: str = "a YAML file") -> str:
+    """A small text file, whole. InputError where it is missing, a folder, a device or pipe, not UTF-8, or too large.
+
+    Links are followed. A pipe that the shell made (`/dev/stdin`, `/dev/fd/63`) has a writer and is read; any other
+    would wait for one for ever.
+    """
     name = str(path)
     try:
-        if path.is_dir():
-            raise InputError(f"{name} is a folder: expected a YAML file; name the file inside it")
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{name} is a folder: expected {expected}; name the file inside it")
+        if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and name.startswith(_SHELL_PIPES)):
+            raise InputError(f"{name} is no regular file: expected {expected}; name the right file")
         with path.open("rb") as stream:
             # One byte more than allowed tells "too large" without trusting the size a special file reports.
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
+        dangling = " (a link that leads nowhere)" if path.is_symlink() else ""
         raise InputError(
-            f"{name} does not exist: expected a YAML file; check the path (the working folder is {os.getcwd()})"
+            f"{name} does not exist{dangling}: expected {expected}; check the path (the working folder is "
+            f"{os.getcwd()})"
         ) from None
-    except OSError as error:
-        raise InputError(
-            f"cannot read {name}: {error.strerror or error}; check the path and its permissions"
-        ) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {shown(name)}: {reason}; check the path and its permissions") from error
+    return decoded(data, name, expected)
+
+
+def decoded(data: bytes, name: str, expected: str = "a YAML file") -> str:
+    """The text of a file's bytes; `name` stands for the file in messages. InputError as `read_text`."""
     if len(data) > MAX_BYTES:
         raise InputError(
-            f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected a YAML file of a few kilobytes; "
+            f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected {expected} of a few kilobytes; "
             "name the right file"
         )
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{name} is UTF-16 text: expected {expected} in UTF-8; save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name} is not UTF-8 text (byte {error.start}): expected a YAML file; save it as UTF-8"
+            f"{name} is not UTF-8 text (byte {error.start}): expected {expected}; save it as UTF-8"
         ) from None
-    return parse_yaml(text, name)
+    if "\0" in text:
+        raise InputError(f"{name} holds NUL characters: expected {expected} in UTF-8; name the right file")
+    return text
 
 
 def parse_yaml(text: str, name: str) -> LinedYaml:
     """The value of YAML `text` with lines; `name` stands for the file in messages. InputError as `read_yaml`."""
+    found = LinedYaml(None, name)
+    with _told_as_input_errors(text, name):
+        node = _compose(text, name)
+        if node is not None:
+            found = _Walk(name).document(node)
+    return found
+
+
+def parse_yaml_documents(text: str, name: str) -> list[LinedYaml]:
+    """The documents of a YAML stream, empty ones left out; the bounds hold for all of them together.
+
+    InputError as `read_yaml`.
+    """
+    found = []
+    with _told_as_input_errors(text, name):
+        loader, walk = _BoundedLoader(text, name), _Walk(name)
+        try:
+            while loader.check_node():
+                node = loader.get_node()
+                if node is not None:
+                    found.append(walk.document(node))
+        finally:
+            loader.dispose()
+    return [document for document in found if document.value is not None]
+
+
+@contextmanager
+def _told_as_input_errors(text: str, name: str) -> Iterator[None]:
     if len(text) > MAX_BYTES:
         raise InputError(f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected YAML of a few kilobytes; name the "
                          "right file")
     try:
-        node = _compose(text, name)
-        if node is None:
-            return LinedYaml(None, name)
-        walk = _Walk(name)
-        value = walk.build(node, (), 0)
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
@@ -104,7 +154,6 @@ def parse_yaml(text: str, name: str) -> LinedYaml:
         raise InputError(f"{name}: not valid YAML: {' '.join(str(error).split())}; mend it and run again") from None
     except RecursionError:
         raise InputError(f"{name}: nested too deeply: expected at most {MAX_DEPTH} levels; flatten it") from None
-    return LinedYaml(value, name, walk.lines)
 
 
 def _compose(text: str, name: str) -> yaml.Node | None:
@@ -146,6 +195,11 @@ class _Walk:
         self._count = 0
         self._open: set[int] = set()
         self._scalars = yaml.SafeLoader("")
+
+    def document(self, node: yaml.Node) -> LinedYaml:
+        """One document's value with its own lines; the count of values goes on from the document before."""
+        self.lines = {}
+        return LinedYaml(self.build(node, (), 0), self.name, self.lines)
 
     def _refuse(self, node: yaml.Node, problem: str) -> InputError:
         return InputError(f"{self.name}:{node.start_mark.line + 1}: {problem}")

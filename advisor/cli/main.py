@@ -28,12 +28,14 @@ from profiles.version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("advisor.cli.advise:advise", "Decide whether speculation pays here, and write the vLLM config."),
     "fit": ("advisor.cli.fit:fit", "Correct predictions by your own saved trials."),
+    "check": ("advisor.cli.check:check", "Check a vLLM serve config before a GPU sees it."),
     "init": ("advisor.cli.init:init", "Write a commented deployment file to start from."),
     "plan": ("advisor.cli.plan:plan", "Say what the advice means in requests per second, GPUs and money."),
     "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server, request logs."),
     "predict": ("advisor.cli.predict:predict", "Predict the speed-up of many setups, one JSON case a line."),
     "report": ("advisor.cli.report:report", "Print a saved record again, in any format."),
     "verify": ("advisor.cli.verify:verify", "Judge whether what a record promised holds on the running server."),
+    "rules": ("advisor.cli.rules:rules", "List the rules of `check`, or explain one."),
     "trial": ("advisor.cli.trial:trial", "Run the short acceptance and step-time trial on a real engine."),
 }
 

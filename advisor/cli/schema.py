@@ -1,7 +1,8 @@
-"""Exports the JSON schemas of the deployment file and of the record: `python -m advisor.cli.schema [--check]`.
+"""Exports the JSON schemas of deployment, policy and record: `python -m advisor.cli.schema [--check]`.
 
-Editors validate and complete a deployment against docs/deployment.schema.json; scripts rely on
-docs/record.schema.json. Both come from the fields and their docstrings, never from a hand.
+Editors validate and complete a deployment against docs/deployment.schema.json and a policy against
+docs/policy.schema.json; scripts rely on docs/record.schema.json. All come from the fields and their docstrings, never
+from a hand.
 """
 
 from __future__ import annotations
@@ -64,8 +65,27 @@ def record_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **Record.model_json_schema(mode="serialization")}
 
 
+def policy_schema() -> dict[str, Any]:
+    """The schema of `.specadvise.yaml` as it is read: off may be YAML's false, sections may be empty."""
+    from profiles.policy import Policy
+
+    schema = Policy.model_json_schema()
+    for section in schema["properties"].values():
+        section["type"] = [section["type"], "null"]
+    levels = schema["properties"]["severities"]["additionalProperties"]
+    levels["enum"] = [*levels["enum"], False]
+    levels.pop("type", None)
+    code = "^\\s*[Ss][Pp][Dd][0-9]{3}\\s*$"
+    schema["$defs"]["PolicyIgnore"]["properties"]["code"]["pattern"] = code
+    schema["properties"]["severities"]["patternProperties"] = {code: levels}
+    schema["properties"]["severities"]["additionalProperties"] = False
+    schema["properties"]["severities"].pop("propertyNames", None)
+    return {"$schema": DIALECT, **schema}
+
+
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "deployment.schema.json": deployment_schema,
+    "policy.schema.json": policy_schema,
     "record.schema.json": record_schema,
 }
 

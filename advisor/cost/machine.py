@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any
 
+from advisor.cost.constants import constant, constants
 from advisor.situation import Situation
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.releases import Limits
 from profiles.catalog.shapes import ModelShape
 from profiles.schema import Source
-
-
-@lru_cache(maxsize=1)
-def constants() -> dict[str, Any]:
-    """advisor/cost/constants.json: every constant with its source."""
-    loaded: dict[str, Any] = json.loads(files("advisor.cost").joinpath("constants.json").read_text(encoding="utf-8"))
-    return loaded
-
-
-def constant(name: str) -> float:
-    """One constant's value."""
-    return float(constants()[name]["value"])
 
 
 @dataclass(frozen=True)

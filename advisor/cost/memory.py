@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from advisor.cost.drafter import draft_layers, draft_weights_bytes
 from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, cut_pool, pool_layers
 from advisor.cost.machine import engine_limits
 from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
-from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
+from advisor.cost.shape_bytes import kv_bytes_per_token
 from advisor.record import Memory
 from advisor.situation import Situation
 from advisor.workload_load import traffic_of
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Engine
 from profiles.evidence import ArmEvidence, ArmStatus
-from profiles.methods import Method, method
+from profiles.methods import method
 from profiles.schema import Source
 
 
@@ -46,35 +47,6 @@ def total_memory_gib(situation: Situation) -> tuple[float | None, Source]:
         if sizes:
             return min(sizes) / GIB, Source.MEASURED
     return (situation.gpu.memory_gib, Source.MODELLED) if situation.gpu is not None else (None, Source.ASSUMED)
-
-
-def draft_layers(target: ModelShape, draft: ModelShape | None, described: Method) -> ModelShape | None:
-    """What the drafter keeps in the pool, as a shape; None where it keeps nothing.
-
-    A head or native layer whose shape is unknown is built like the target's attention layers, its MTP layers first.
-    """
-    if not described.draft_has_kv:
-        return None
-    if draft is not None and draft.attention:
-        return draft
-    kinds = sorted(target.attention, key=lambda group: ("full", "mla", "sliding", "linear").index(group.kind))
-    if not kinds or kinds[0].kind == "linear":
-        return None
-    layers = max(1, target.mtp_layers)
-    group = kinds[0].model_copy(update={"layers": layers})
-    return target.model_copy(update={"attention": (group,), "num_layers": layers})
-
-
-def draft_weights_bytes(target: ModelShape, draft: ModelShape | None, described: Method) -> float:
-    """Bytes the drafter brings: its own weights, the target's MTP layers, or one layer's worth where nobody knows."""
-    if described.drafter in ("none", "lookup"):
-        return 0.0
-    if draft is not None:
-        return float(draft.weights_bytes)
-    if described.drafter == "native" and target.mtp_params:
-        return target.mtp_params * bytes_per_param(target)
-    layer = max(0.0, target.params - 2.0 * target.embedding_params) / max(1, target.num_layers)
-    return max(1, target.mtp_layers) * layer * bytes_per_param(target)
 
 
 def stated_option(engine: Engine, name: str) -> object:

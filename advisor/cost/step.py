@@ -88,7 +88,7 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
     described: Method = method(candidate.method)
     if situation.runner not in described.runners:
         return "v2" if "v2" in described.runners else "v1"
-    if described.drafter == "model" and not situation.release.has("draft_model_on_v2"):
+    if situation.runner == "v2" and described.drafter != "none" and described.name not in situation.release.v2_methods:
         return "v1"
     timed = _timed_on(candidate, situation)
     if timed is not None:

@@ -17,6 +17,7 @@ from advisor.cost.step import runner_for
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
+from advisor.release_rules import honours_schedule
 from advisor.situation import Runner, Situation
 from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
@@ -242,10 +243,8 @@ class _Config:
         self._key_allowed(config, "draft_tensor_parallel_size", split)
 
     def _schedule_honoured(self) -> bool:
-        runner = "v1" if self.cpu else self.runner
         return (
-            SCHEDULE_KEY in self.release.speculative_keys
-            and runner in self.method.dynamic_schedule
+            honours_schedule(self.method, self.release, "cpu" if self.cpu else self.runner)
             and self.engine.data_parallel_size == 1
         )
 

@@ -86,6 +86,18 @@ def _by_algorithm(name: str, algorithm: str) -> Quantization | None:
     return known.get(algorithm.upper())
 
 
+def _mixed_precision(name: str, layers: object) -> Quantization | None:
+    """ModelOpt's list of formats by layer: that of the routed experts, which are most of the weights, where it names
+    them."""
+    if not isinstance(layers, Mapping):
+        return None
+    for layer, entry in layers.items():
+        if "experts" in str(layer) and "shared" not in str(layer) and isinstance(entry, Mapping):
+            found = _by_algorithm(name, str(entry.get("quant_algo")))
+            return None if found is None else Quantization(found.name, found.bits, "experts")
+    return None
+
+
 def read_quantization(config: object) -> Quantization | None:
     """The weight format of a `quantization_config` (or ModelOpt's `hf_quant_config.json`); None where there is none.
 
@@ -102,6 +114,9 @@ def read_quantization(config: object) -> Quantization | None:
         found = _by_algorithm(name, algorithm)
         if found is not None:
             return found
+        mixed = _mixed_precision(name, config.get("quantized_layers"))
+        if mixed is not None:
+            return mixed
     if name == "compressed-tensors":
         return _compressed_tensors(config)
     if name in ("fp8", "fbgemm_fp8", "ptpc_fp8"):

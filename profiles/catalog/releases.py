@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -60,13 +60,33 @@ class Release(Schema):
     default_gpu_memory_utilization: float
     """Share of each GPU's memory taken when nobody states one."""
     runner_by_architecture: bool
-    """True where V2 is taken for some architectures only (0.22 to 0.28; which ones was not read)."""
+    """True where V2 is taken for some targets only (0.22 to 0.28); `picks_v2` says for which."""
+    v1_methods: frozenset[str] = frozenset()
+    """Methods that the V1 engine (from 0.12 on its V1 runner) has."""
+    v2_methods: frozenset[str] = frozenset()
+    """Methods that the V2 runner has; forcing it with another one is refused."""
+    eagle3_model_types: tuple[str, ...] = ()
+    """Parts of a target's model_type that EAGLE-3 is limited to; empty where only the class decides."""
+    eagle3_architectures: frozenset[str] = frozenset()
+    """Target classes with the EAGLE-3 interface."""
+    eagle_head_architectures: frozenset[str] = frozenset()
+    """Classes of EAGLE heads; empty before the V1 engine ran them."""
 
     def has(self, feature: str) -> bool:
         """Whether a named behaviour holds here. KeyError for a name the catalog does not have."""
         if feature not in compiled("releases")["features"]:
             raise KeyError(f"unknown feature {feature!r}: expected one of {', '.join(sorted(all_features()))}")
         return feature in self.features
+
+    def picks_v2(self, architectures: Collection[str], *, moe: bool, hybrid: bool, quantized: bool) -> bool:
+        """Whether this release takes the V2 runner for a target when no variable forces one."""
+        span = _span(compiled("releases")["runners"], self.rules)
+        listed = any(name in span.get("architectures", ()) for name in architectures)
+        if span["picks"] == "listed":
+            return listed and not moe and not quantized
+        if span["picks"] == "dense":
+            return not hybrid and (listed or not moe)
+        return bool(span["picks"] == "all")
 
     def accepts(self, key: str) -> bool:
         """Whether --speculative-config takes this key; dashes count as underscores, as vLLM has it."""
@@ -120,8 +140,10 @@ class Release(Schema):
         """
         facts = compiled("releases")["capture"]
         family = (compute_capability or "").split(".")[0]
-        ceiling = facts["ceiling_data_centre_blackwell" if family == "10" else "ceiling"]
-        return int(min(facts["factor"] * max_num_seqs * (k + 1), ceiling))
+        wide = family == "10" and self.has("capture_1024_on_blackwell")
+        ceiling = facts["ceiling_data_centre_blackwell" if wide else "ceiling"]
+        per_request = k + 1 if self.has("capture_counts_drafts") else 1
+        return int(min(facts["factor"] * max_num_seqs * per_request, ceiling))
 
 
 def all_features() -> frozenset[str]:
@@ -159,6 +181,10 @@ def _holds(fact: Mapping[str, Any], rules: str) -> bool:
     return _at_least(rules, fact["since"]) and not ("until" in fact and _at_least(rules, fact["until"]))
 
 
+def _span(spans: Sequence[Mapping[str, Any]], rules: str) -> Mapping[str, Any]:
+    return next(span for span in spans if _holds(span, rules))
+
+
 @lru_cache(maxsize=64)
 def release(version: str) -> Release:
     """The facts of a release: `0.32`, `0.32.1`, `v0.32.0`, `0.33.0rc1`, `0.32.0+cpu`, `nightly`.
@@ -189,10 +215,14 @@ def release(version: str) -> Release:
             rules, known = facts["oldest"], False
         elif re.search(r"rc|a\d|b\d|alpha|beta|dev|pre", (match["rest"] or "").lower()):
             known = False
-    runner = next(span for span in facts["runners"] if _holds(span, rules))
+    runner = _span(facts["runners"], rules)
+    limited = next((span["types"] for span in facts["eagle3_model_types"] if _holds(span, rules)), ())
 
     def names(section: str) -> frozenset[str]:
         return frozenset(name for name, fact in facts[section].items() if _holds(fact, rules))
+
+    def listed(section: str) -> frozenset[str]:
+        return frozenset(name for span in facts[section] if _holds(span, rules) for name in span["names"])
 
     keys = names("speculative_keys")
     internal = frozenset(name for name in keys if facts["speculative_keys"][name].get("kind"))
@@ -205,7 +235,10 @@ def release(version: str) -> Release:
         internal_keys=internal,
         methods=methods,
         method_spellings={
-            old: name for name, spellings in facts["method_spellings"].items() if name in methods for old in spellings
+            old: name
+            for name, spellings in facts["method_spellings"].items()
+            for old, since in spellings.items()
+            if _at_least(rules, since)
         },
         rejection_methods=names("rejection_methods"),
         serve_options=names("serve_options"),
@@ -215,4 +248,9 @@ def release(version: str) -> Release:
             span["value"] for span in facts["gpu_memory_utilization"] if _holds(span, rules)
         ),
         runner_by_architecture=runner["allow_list"],
+        v1_methods=names("v1_methods"),
+        v2_methods=names("v2_methods"),
+        eagle3_model_types=tuple(limited),
+        eagle3_architectures=listed("eagle3_architectures"),
+        eagle_head_architectures=listed("eagle_head_architectures"),
     )

@@ -10,10 +10,14 @@ import yaml
 
 from advisor.cli.deployment_file import load_deployment
 from advisor.cli.deployment_template import template
-from advisor.cli.schema import DOCS, SCHEMAS, deployment_schema, record_schema, text_of
+from advisor.cli.policy_file import load_policy
+from advisor.cli.schema import DOCS, SCHEMAS, deployment_schema, policy_schema, record_schema, text_of
 from profiles.errors import InputError
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
+EXAMPLES = sorted(
+    # Those of the checklist are serve configs and manifests.
+    path for path in (Path(__file__).parents[2] / "examples").rglob("*.yaml") if "check" not in path.parts
+)
 
 
 @pytest.mark.parametrize("name", list(SCHEMAS))
@@ -22,7 +26,7 @@ def test_committed_schema_is_up_to_date(name: str) -> None:
 
 
 def test_schemas_are_valid_schemas() -> None:
-    for schema in (deployment_schema(), record_schema()):
+    for schema in (deployment_schema(), policy_schema(), record_schema()):
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
@@ -74,3 +78,28 @@ def test_the_template_and_the_examples_satisfy_it() -> None:
         if isinstance(document, dict) and "target" in document:
             load_deployment(path)
             jsonschema.validate(document, deployment_schema())
+
+
+@pytest.mark.parametrize("text", [
+    "{}", "severities:\nignore:\n", "severities: {SPD104: warn, spd105: off}",
+    'ignore: [{code: spd104, reason: x, until: "2027-01-31", paths: [a/*.yaml]}]',
+])
+def test_policies_that_are_read_the_schema_accepts(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    load_policy(path, "p.yaml")
+    jsonschema.validate(yaml.safe_load(text), policy_schema())
+
+
+@pytest.mark.parametrize("text", [
+    "rules: {}", "severities: {SPD1: warn}", "severities: {SPD104: fatal}", "ignore: [{code: SPD104}]",
+    "ignore: [{code: X, reason: y}]", "ignore: [{code: SPD104, reason: ''}]",
+    "ignore: [{code: SPD104, reason: x, no: 1}]",
+])
+def test_policies_that_are_refused_the_schema_refuses(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError):
+        load_policy(path, "p.yaml")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), policy_schema())

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from profiles.catalog.models import find_model
-from profiles.deployment import Deployment, Hardware, ModelFacts
+from profiles.deployment import Deployment, Hardware
 from profiles.errors import InputError
+from profiles.model_ref import ModelFacts
 from profiles.overrides import gpu_of, shape_of_facts
 
 OWN = {"memory_gib": 40, "memory_bandwidth_gbs": 900, "dense_tflops": {"bf16": 200}}

@@ -68,7 +68,7 @@ def test_keys_come_and_go_with_the_releases(version: str, key: str, accepted: bo
 
 
 def test_a_refused_key_says_when_it_was_removed_or_came() -> None:
-    assert "removed in vLLM 0.18" in str(release("0.32").refuse_key("disable_by_batch_size"))
+    assert "removed in vLLM 0.17" in str(release("0.32").refuse_key("disable_by_batch_size"))
     assert "came with vLLM 0.33" in str(release("0.32").refuse_key("fly_window_size"))
     assert "knows no" in str(release("0.32").refuse_key("k"))
 

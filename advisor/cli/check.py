@@ -1,0 +1,206 @@
+"""`specadvise check`: the rules over serve configs, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli.output import quiet_option, say
+
+if TYPE_CHECKING:
+    from advisor.checks.subject import ExpectedWorkload
+    from advisor.record import Record
+
+
+def _formats() -> tuple[str, ...]:
+    from advisor.report.findings import formats
+
+    return ("text", *(name for name in formats() if name != "text"))
+
+
+@click.command()
+@click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
+@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
+              "known.")
+@click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
+@click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
+@click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
+@click.option("--workload", type=click.Path(path_type=Path), help="JSON with concurrency, prompt_len, output_len, "
+              "temperature, task, logprobs; all optional.")
+@click.option("--deployment", type=click.Path(path_type=Path), metavar="FILE",
+              help="Deployment file: release, hardware, environment and workload where no flag states them.")
+@click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
+              help="Record of the approved advice: say what changed since, and whether the advice still holds.")
+@click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
+              help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or "
+              "above it when left out.")
+@click.option("--fail-on", type=click.Choice(("error", "warn", "info")), default="error", show_default=True,
+              help="Least severity that makes the check fail (exit code 1).")
+@click.option("--format", "output_format", type=click.Choice(_formats()), default="text", show_default=True,
+              help="How the result is printed on stdout.")
+@click.option("--also", multiple=True, metavar="FORMAT=FILE",
+              help="Write the result to a file in a further format, such as sarif=check.sarif. Repeatable.")
+@quiet_option
+def check(
+    configs: tuple[str, ...],
+    vllm_version: str | None,
+    gpu: str,
+    gpus: int | None,
+    env: tuple[str, ...],
+    workload: Path | None,
+    deployment: Path | None,
+    record: Path | None,
+    policy: Path | None,
+    fail_on: str,
+    output_format: str,
+    also: tuple[str, ...],
+    quiet: bool,
+) -> int:
+    """Check vLLM serve configs against what is known of their release, models and hardware.
+
+    Needs no GPU, no weights and no network. CONFIG is what `vllm serve --config` takes, or what contains a server's
+    start: a script, Dockerfile, compose file, Kubernetes manifest or chart values; `-` is stdin, and a whole `vllm
+    serve ...` line in quotes is read too. Model folders are relative to the file. VLLM_* variables of this shell count
+    like --env.
+    """
+    from advisor.cli.check_input import judge, read_given
+    from advisor.cli.check_models import SubjectBuilder
+    from advisor.report.findings import render
+    from profiles.catalog.releases import release
+
+    stated = _deployment(deployment) if deployment is not None else _Stated()
+    gpu, gpus = gpu or stated.gpu, gpus if gpus is not None else stated.gpus
+    version, note = _version(vllm_version or stated.version)
+    if note is not None:
+        say(note, quiet)
+    builder = SubjectBuilder(
+        release=release(version),
+        gpu_name=gpu,
+        gpu_count=gpus,
+        env={**stated.env, **_pairs(env)},
+        workload=_workload(workload) if workload is not None else stated.workload,
+        record=_record(record) if record is not None else None,
+    )
+    around = {**_shell_environment(), **stated.env, **_pairs(env)}
+    given = [one for argument in configs for one in read_given(argument, around)]
+    further = _further(also)
+    results = judge(given, builder, fail_on, policy)
+    if further:
+        from advisor.cli.output import write_together
+
+        write_together({path: render(results, name) for path, name in further.items()})
+    click.echo(render(results, output_format, **_terminal()), nl=False)
+    return 1 if any(result.verdict == "fail" for result in results) else 0
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What a deployment file says where no flag does."""
+
+    version: str | None = None
+    gpu: str = ""
+    gpus: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    workload: ExpectedWorkload | None = None
+
+
+def _deployment(path: Path) -> _Stated:
+    from advisor.checks.subject import ExpectedWorkload
+    from advisor.cli.deployment_file import load_deployment
+
+    loaded = load_deployment(path)
+    said = loaded.workload
+    lengths = {"prompt_len": said.prompt_tokens, "output_len": said.output_tokens}
+    expected = {"concurrency": said.concurrency, **{name: at.mean for name, at in lengths.items() if at is not None}}
+    whole = {name: round(value) for name, value in expected.items() if value is not None and value >= 1}
+    named = loaded.hardware.gpu.strip()
+    return _Stated(
+        version=loaded.engine.vllm_version,
+        gpu="" if named.lower() == "auto" else named,
+        gpus=loaded.hardware.count,
+        env=loaded.engine.env,
+        workload=ExpectedWorkload.model_validate(whole) if whole else None,
+    )
+
+
+def _version(stated: str | None) -> tuple[str, str | None]:
+    if stated is not None:
+        return stated, None
+    from advisor.cli.gathering import engine_version
+    from profiles.deployment import Deployment
+
+    version, notes = engine_version(Deployment.model_validate({"target": "unnamed", "hardware": {"gpu": "cpu"}}))
+    return version, notes[0] if notes else None
+
+
+def _shell_environment() -> dict[str, str]:
+    """Variables of this shell that change how the engine starts."""
+    wanted = ("VLLM_", "CUDA_VISIBLE_DEVICES")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted)}
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    from profiles.errors import InputError
+
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--env {text!r}: expected KEY=VALUE, such as VLLM_USE_V2_MODEL_RUNNER=0")
+        found[name] = value
+    return found
+
+
+def _further(texts: Sequence[str]) -> dict[Path, str]:
+    """File to format of `--also`, looked at before anything is read."""
+    from profiles.errors import InputError
+
+    found: dict[Path, str] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or not file or name not in _formats():
+            raise InputError(f"--also {text!r}: expected FORMAT=FILE with a format of {', '.join(_formats())}")
+        if Path(file) in found:
+            raise InputError(f"--also names {file} twice: give each format a file of its own")
+        found[Path(file)] = name
+    return found
+
+
+def _record(path: Path) -> Record:
+    from advisor.cli.report import load_record
+
+    return load_record(path)
+
+
+def _terminal() -> dict[str, Any]:
+    """Width and colour where stdout is a terminal: logs and pipes get whole lines."""
+    if not sys.stdout.isatty():
+        return {}
+    import shutil
+
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "color": not plain}
+
+
+def _workload(path: Path) -> ExpectedWorkload:
+    from pydantic import ValidationError
+
+    from advisor.checks.subject import ExpectedWorkload
+    from profiles.errors import InputError
+    from profiles.json_text import parse_json
+    from profiles.yaml_lines import read_text
+
+    text = read_text(path, "a JSON file")
+    try:
+        stated = parse_json(text or "{}", str(path))
+        return ExpectedWorkload.model_validate({k: v for k, v in stated.items() if v is not None})
+    except (ValueError, AttributeError, ValidationError) as error:
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is no JSON object"
+        raise InputError(f"{path}: {problem}: expected concurrency, prompt_len, output_len, temperature, task, "
+                         "logprobs") from None

@@ -1,0 +1,103 @@
+"""Reads what a config names (models, machine, release) and makes the subject that rules look at. Never asks the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.checks.model_facts import facts_of
+from advisor.checks.platforms import platform_of
+from advisor.checks.serve_config import ServeConfig
+from advisor.checks.speculation import draft_reference
+from advisor.checks.subject import ExpectedWorkload, ModelFacts, Subject
+from profiles.catalog.gpus import Gpu, find_gpu
+from profiles.catalog.releases import Release
+from profiles.errors import InputError, ModelNotFound
+from profiles.model_ref import ModelRef
+from profiles.schema import shown
+
+if TYPE_CHECKING:
+    from advisor.record import Record
+
+
+@dataclass
+class SubjectBuilder:
+    """One for a whole call: a model that many configs name is read once."""
+
+    release: Release
+    gpu_name: str = ""
+    gpu_count: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    workload: ExpectedWorkload | None = None
+    record: Record | None = None
+    _models: dict[tuple[str, str | None, str], ModelFacts] = field(default_factory=dict)
+    _gpu: tuple[Gpu | None] | None = None
+
+    def build(self, config: ServeConfig, base: Path) -> Subject:
+        """The subject of one config; model folders are relative to `base`.
+
+        Raises:
+            InputError: a model file is there and damaged; a model that is not here is no error.
+        """
+        subject = Subject(
+            config=config,
+            release=self.release,
+            gpu=self._find_gpu(),
+            gpu_name=self.gpu_name,
+            gpu_count=self.gpu_count,
+            platform=platform_of(self.gpu_name),
+            env={**config.env, **self.env},
+            workload=self.workload,
+            record=self.record,
+        )
+        draft = draft_reference(subject)
+        target = config.get("model", config.get("model-tag"))
+        nested = config.get("speculative-config")
+        revision = nested.get("revision") if isinstance(nested, Mapping) else None
+        return replace(
+            subject,
+            target=self._read(target, config.get("revision"), base) if isinstance(target, str) else None,
+            draft=self._read(draft, revision, base) if draft is not None else None,
+        )
+
+    def _find_gpu(self) -> Gpu | None:
+        """None where nobody names one, for `cpu`, and for accelerators that only a plugin runs on."""
+        if self._gpu is None:
+            platform = platform_of(self.gpu_name)
+            known = self.gpu_name.strip() and platform in ("cuda", "rocm", "xpu", "unknown")
+            try:
+                self._gpu = (find_gpu(self.gpu_name) if known else None,)
+            except InputError:
+                if platform == "unknown":
+                    raise
+                # Intel and AMD cards that are not in the catalog: rules that need figures say nothing.
+                self._gpu = (None,)
+        return self._gpu[0]
+
+    def _read(self, reference: str, revision: object, base: Path) -> ModelFacts:
+        named = revision if isinstance(revision, str) else None
+        key = (reference, named, str(base))
+        if key not in self._models:
+            self._models[key] = _facts(reference, named, base)
+        return self._models[key]
+
+
+def _facts(reference: str, revision: str | None, base: Path) -> ModelFacts:
+    from probes.model import local_files, resolve_model
+
+    try:
+        ref = ModelRef(id=reference, revision=revision)
+    except ValueError:
+        return ModelFacts(reference, problem=f"{reference!r} is no model")
+    files = local_files(ref, base)
+    try:
+        return facts_of(reference, files, resolve_model(ref, base, offline=True))
+    except ModelNotFound:
+        return facts_of(reference, files, None, f"the model {shown(reference)} is not at hand")
+    except InputError:
+        if not files:
+            raise
+        # A config that leaves out what counting needs still says what most rules ask for.
+        return facts_of(reference, files)
