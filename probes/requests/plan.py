@@ -104,7 +104,6 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
     if all(value is None for value in values.values()):
         return Bad(NOTHING)
-    values = {name: round(v) if FIELDS[name] == "count" and isinstance(v, float) else v for name, v in values.items()}
     for need, reason in (("prompt", NO_PROMPT), ("output", NO_OUTPUT)):
         if need in plan.needs and values.get(need) is None:
             return Bad(reason)
@@ -113,6 +112,8 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     for need, reason in (("arrival", NO_TIME), ("latency", NO_LATENCY)):
         if need in plan.needs and values.get(need) is None:
             return Bad(reason)
+    # Judged as they stand, whole only where they are kept: as the table engine does it.
+    values = {name: round(v) if FIELDS[name] == "count" and isinstance(v, float) else v for name, v in values.items()}
     latency, ttft = _durations(values)
     return Row(arrival=values.get("arrival"), end=values.get("end"), queued=values.get("queued"),
                scheduled=values.get("scheduled"), last=values.get("last"), prompt=values.get("prompt"),
