@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.cost.machine import Machine, constant, constants, engine_limits, machine_for
+from advisor.cost.constants import constant, constants
+from advisor.cost.machine import Machine, engine_limits, machine_for
 from advisor.cost.shape_bytes import bytes_per_param, flop_per_token, kv_bytes_read, weight_bytes_read
 from advisor.cost.step import Cost, Step, runner_for
 from advisor.situation import Situation

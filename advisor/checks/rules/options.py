@@ -128,7 +128,7 @@ def _bad_k(subject: Subject) -> Iterable[Fault]:
             return
         yield Fault(where, "num_speculative_tokens is missing: vLLM asks for it with "
                     f"{speculation.method or 'this method'} and does not start.")
-    elif speculation.k is None or speculation.k < 1:
+    elif speculation.k is None:
         yield Fault(where, f"num_speculative_tokens is {shown(raw)}: vLLM takes a whole number above 0.")
 
 
@@ -142,7 +142,7 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
     }
     for key, values in allowed.items():
         value = speculation.settings.get(key)
-        if value is not None and release.accepts(key) and value not in values:
+        if value is not None and release.accepts(key) and not (isinstance(value, str) and value in values):
             hint = " (since 0.21: standard, with draft_sample_method probabilistic)" if value in (
                 "strict", "probabilistic") and key == "rejection_sample_method" else ""
             yield Fault(speculation.path(key), f"{key} is {shown(value)}: vLLM {release.version} takes "
