@@ -17,7 +17,7 @@ LOADS = (1, 8)
 TASKS = (Task.CODE, Task.CREATIVE)
 PROMPTS = {1: 3, 8: 8}
 """Prompts a cell runs, by load; the three of load 1 are the first three of load 8."""
-OUTPUT_TOKENS = 32
+OUTPUT_TOKENS = 24
 """Exactly, end-of-text ignored, so that every arm writes the same number of tokens."""
 TARGETS = ("target-r4-eps0.02", "target-r4-eps0.05")
 DRAFTS = ("smollm2-135m", "draft-distilled")
