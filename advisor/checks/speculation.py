@@ -99,8 +99,10 @@ def read_speculation(subject: Subject) -> Speculation | None:
     model = settings.get("model")
     model = model if isinstance(model, str) and model else None
     k = settings.get("num_speculative_tokens")
-    if (isinstance(k, str) and k.strip().isdecimal() and len(k) < _LONGEST_NUMBER) or (isinstance(k, float) and k.is_integer()):
-        k = int(k)
+    if isinstance(k, str):
+        k = int(k) if k.strip().isdecimal() and len(k) < _LONGEST_NUMBER else None
+    elif isinstance(k, float):
+        k = int(k) if k.is_integer() else None
     return Speculation(
         method=_method(stated, model, subject),
         stated_method=stated,
