@@ -38,6 +38,7 @@ OTHER_METHODS = frozenset({"custom_class", "extract_hidden_states"})
 _FIXED = frozenset({"eagle", "eagle3", "dflash", "dspark"})
 """Methods that vLLM does not doubt by the draft's name."""
 _LOOKUP = frozenset({"ngram", "ngram_gpu", "suffix"})
+_LONGEST_NUMBER = 20
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Speculation:
     """Name as vLLM ends up with it; None where it cannot be told (an unknown name)."""
     stated_method: str | None
     """As written; None where it is left to the engine."""
-    k: int | None
+    k: int | None  # None too where what is stated is no number above 0
     """num_speculative_tokens; None where it is left out or no whole number."""
     model: str | None
     """Draft or head, as written."""
@@ -98,12 +99,14 @@ def read_speculation(subject: Subject) -> Speculation | None:
     model = settings.get("model")
     model = model if isinstance(model, str) and model else None
     k = settings.get("num_speculative_tokens")
-    if isinstance(k, str) and k.strip().isdigit():
-        k = int(k)
+    if isinstance(k, str):
+        k = int(k) if k.strip().isdecimal() and len(k) < _LONGEST_NUMBER else None
+    elif isinstance(k, float):
+        k = int(k) if k.is_integer() else None
     return Speculation(
         method=_method(stated, model, subject),
         stated_method=stated,
-        k=k if isinstance(k, int) and not isinstance(k, bool) else None,
+        k=k if isinstance(k, int) and not isinstance(k, bool) and k > 0 else None,
         model=model,
         settings=settings,
         paths=paths,

@@ -128,7 +128,7 @@ def _bad_k(subject: Subject) -> Iterable[Fault]:
             return
         yield Fault(where, "num_speculative_tokens is missing: vLLM asks for it with "
                     f"{speculation.method or 'this method'} and does not start.")
-    elif speculation.k is None or speculation.k < 1:
+    elif speculation.k is None:
         yield Fault(where, f"num_speculative_tokens is {shown(raw)}: vLLM takes a whole number above 0.")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.cost.machine import constants
+from advisor.cost.constants import constants
 from advisor.cost.roofline import RooflineCost
 from advisor.cost.shape_bytes import kv_bytes_per_token, kv_bytes_read, weight_bytes_read
 from advisor.cost.step import runner_for
