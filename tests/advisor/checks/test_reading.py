@@ -115,7 +115,7 @@ def test_lines_are_those_of_the_text() -> None:
 
 
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats(allow_nan=False, allow_infinity=False, width=32)
+    st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats(-(2.0**56), 2.0**56, width=32)
     | st.text(max_size=12),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6,
 )
