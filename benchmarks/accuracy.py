@@ -144,7 +144,7 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
             f"{top_choice_regret(by_kind[kind]):.1f} %."
         )
     losses = [s for s in by_kind["given"] if s.true < 1]
-    parts += ["", "## Losses apart", _HEAD, line("losses, acceptance given where published", losses)]
+    parts += ["## Losses apart", _HEAD, line("losses, acceptance given where published", losses)]
     parts += ["## Beside simple predictors (the same rows, acceptance given where published)", _HEAD]
     parts.append(line("this model", by_kind["given"]))
     parts += [line(label, rows) for label, rows in baselines(folds, by_kind["given"])]
@@ -159,12 +159,12 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
                 parts.append(line(label, [s for s in by_kind[kind] if of(s.row) == label]))
     parts += ["## Are the intervals right?"]
     for kind, title in KINDS.items():
-        parts += [f"{title}:", "", reliability(by_kind[kind]), ""]
+        parts += [f"{title}:", reliability(by_kind[kind])]
     parts += ["## The worst ten, and why", worst(by_kind["given"]), WHY]
     compared = shipped_model().residual["compared"]
     parts += [
         "## Which correction", "A learned correction of the physics was fitted without each publication and scored on "
-        "it; the simplest within a point of the best median is shipped.", "",
+        "it; the simplest within a point of the best median is shipped.",
         "| candidate | median % | p90 % |", "|---|---|---|",
         *(f"| {name} | {entry['median']:.1f} | {entry['p90']:.1f} |" for name, entry in compared.items()
           if isinstance(entry, dict)),
@@ -183,7 +183,7 @@ def _spaced(parts: Sequence[str]) -> str:
     """Parts as a document: a blank line around headings and tables, none between a table's rows."""
     text: list[str] = []
     for part in parts:
-        table_row = part.startswith("| ")
+        table_row = part.startswith("|")
         if text and not (table_row and text[-1].startswith("|")) and not (part.startswith("- ") and
                                                                           text[-1].startswith("- ")):
             text.append("")

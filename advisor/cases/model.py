@@ -9,6 +9,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from advisor.cost.fitted import fitted_constants
+
 
 @dataclass(frozen=True)
 class Model:
@@ -28,9 +30,8 @@ def _read(package: str, name: str) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def shipped_model() -> Model:
     """The model of this release, from its data files."""
-    physics = _read("advisor.cost", "physics.json")
     return Model(
-        constants={name: float(entry["value"]) for name, entry in physics["constants"].items()},
+        constants=fitted_constants(),
         acceptance=_read("advisor.cases", "acceptance.json"),
         residual=_read("advisor.cases", "residual.json"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.cost.constants import constant, constants
+from advisor.cost.fitted import lost_graphs_ms
 from advisor.cost.machine import Machine, engine_limits, machine_for
 from advisor.cost.shape_bytes import bytes_per_param, flop_per_token, kv_bytes_read, weight_bytes_read
 from advisor.cost.step import Cost, Step, runner_for
@@ -191,10 +192,16 @@ class RooflineCost:
         )
 
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
-        if method(candidate.method).drafter == "none":
+        described = method(candidate.method)
+        if described.drafter == "none":
             base = self.target(running, running, context_tokens)
             return Step(0.0, base.ms, 0.0, base.log_sd, 0.0, base.source)
         verify = self.target(running, running * (1.0 + drafted), context_tokens)
+        # A step without any draft is a plain one: lookups of few requests often have none.
+        drafting = 1.0 if described.always_drafts else min(1.0, running * drafted / max(1, k))
+        lost = lost_graphs_ms(self.situation, described) * (drafting if drafted > 0 else 0.0)
+        if lost > 0:
+            verify = Cost(verify.ms + lost, verify.log_sd, verify.source)
         draft = self.draft(candidate, running, k, context_tokens)
         overhead = self.overhead(candidate, running, k)
         return compose(draft, verify, overhead, self.machine.ratio_log_sd, notes=self._notes(candidate))

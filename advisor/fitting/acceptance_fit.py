@@ -7,7 +7,8 @@ from typing import Any
 from advisor.cases.acceptance import MOST_POSITIONS, effect_names, lengths, numeric_effects
 from advisor.cases.table import Table
 
-# Standard deviations the effects are shrunk by, in logits; chosen by leave-one-publication-out (advisor.fitting).
+# Standard deviations the effects are shrunk by, in logits. Assumed: others gave no smaller errors on publications left
+# out.
 SHRINKAGE = {"method": 0.5, "drafter": 0.4, "family": 0.3, "dataset": 0.2, "target": 0.2, "target_method": 0.2,
              "draft": 0.35, "tree": 0.4, "engine": 0.15, "publication": 0.3}
 _SLOPES = {"temperature": (-0.3, 0.2), "size": (0.0, 0.1), "draft_share": (0.2, 0.15), "long_prompt": (-0.1, 0.15),

@@ -148,3 +148,24 @@ def test_a_sparse_attentions_index_keys_are_cached_beside_the_latent_rows() -> N
     # vLLM 0.32: an index row is 128 bytes and a 4-byte scale; an 8-bit latent row 656 bytes.
     assert kv_bytes_per_token(shape, tensor_parallel=8) == 61 * (576 * 2 + 132)
     assert kv_bytes_per_token(shape, "fp8") == 61 * (656 + 132)
+
+
+def test_a_verify_step_costs_more_on_cards_that_capture_it_in_pieces() -> None:
+    # Llama has no recurrent layers: newer cards run its verify step as one graph, an A100 launches pieces of it.
+    for gpu, dearer in (("H100", False), ("A100 80GB", True)):
+        cost = RooflineCost.of(gpu_situation(gpu))
+        candidate = cost.situation.candidates[0]
+        step = cost.step(candidate, 4, 3, 3, 500)
+        assert (step.verify_ms > cost.target(4, 16, 500).ms) is dearer
+
+
+def test_a_hybrid_targets_verify_step_loses_its_graph() -> None:
+    situation = gpu_situation("H100")
+    recurrent = AttentionGroup(kind="linear", layers=24, state_bytes=1_000_000)
+    hybrid = replace(situation, target=situation.target.model_copy(
+        update={"attention": (*situation.target.attention, recurrent)}))
+    candidate = situation.candidates[0]
+    plain, other = (RooflineCost.of(s) for s in (situation, hybrid))
+    gained = other.step(candidate, 1, 3, 3, 500).verify_ms - other.target(1, 4, 500).ms
+    assert gained > 0
+    assert plain.step(candidate, 1, 3, 3, 500).verify_ms == plain.target(1, 4, 500).ms
