@@ -94,7 +94,8 @@ def _logprobs_off(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if speculation is None or subject.engine.runner != "v0":
         return
-    if subject.workload is None or not subject.workload.logprobs:
+    asked = subject.workload.logprobs if subject.workload is not None else None
+    if asked is not None and not asked:
         return
     stated = speculation.settings.get("disable_logprobs")
     if stated is False or str(stated).lower() == "false":
@@ -120,35 +121,37 @@ def _greedy_drafts(subject: Subject) -> Iterable[Fault]:
         return
     if subject.engine.runner == "v0" or speculation.settings.get("draft_sample_method") == "probabilistic":
         return
-    temperature = _temperature(subject)
-    if temperature is None or temperature <= 0:
+    temperature, stated = _temperature(subject)
+    if temperature <= 0:
         return
+    who = "Requests sample" if stated else "A request that states no temperature samples"
     can = subject.release.accepts("draft_sample_method")
-    yield Fault(speculation.path("draft_sample_method"), f"Requests sample at temperature {temperature:g}, and drafts "
-                                                         f"are "
-                "taken greedily: their probabilities are not used, which lowers acceptance.",
+    yield Fault(speculation.path("draft_sample_method"), f"{who} at temperature {temperature:g}, and drafts are taken "
+                "greedily: their probabilities are not used, which lowers acceptance.",
                 remedy="Try draft_sample_method: probabilistic." if can else
                 "From vLLM 0.21 on, draft_sample_method: probabilistic can be tried.")
 
 
-def _temperature(subject: Subject) -> float | None:
+def _temperature(subject: Subject) -> tuple[float, bool]:
+    """The temperature of requests, and whether anything states it: vLLM's own default is 1."""
     if subject.workload is not None and subject.workload.temperature is not None:
-        return float(subject.workload.temperature)
+        return float(subject.workload.temperature), True
     defaults = _defaults(subject)
-    return _number(defaults["temperature"][0]) if "temperature" in defaults else None
+    found = _number(defaults["temperature"][0]) if "temperature" in defaults else None
+    return (found, True) if found is not None else (1.0, False)
 
 
 def _cpu_sampling(subject: Subject) -> Iterable[Fault]:
     if (subject.speculation is None or subject.platform != "cpu"
             or not subject.release.has("cpu_sampled_speculation_wrong")):
         return
-    temperature = _temperature(subject)
+    temperature, stated = _temperature(subject)
     if temperature == 0:
         return
     yield Fault(subject.speculation.path(), "The CPU engine of this release reads memory that nothing filled when it "
                                             "samples "
                 "with speculation (temperature above 0): texts become wrong.",
-                severity="error" if temperature is not None else "info",
+                severity="error" if stated else "info",
                 remedy="Send temperature 0, or turn speculation off on the CPU engine.")
 
 
