@@ -25,9 +25,10 @@ from profiles.errors import EngineError
 from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity, Source
 
-OF_TARGET = 0.97
-"""Greedy outputs of the target agree with its own first choices up to ties that rounding decides: from here on they
-are taken as its own."""
+OF_TARGET = 0.93
+"""Greedy outputs of the target agree with its own first choices up to choices that rounding decides: 152 of 156 of a
+453 M target that wrote on vLLM and was asked on transformers, both in bfloat16. From here on they are taken as its
+own."""
 CHECKED = 16
 """Requests of which it is asked whether the target wrote them."""
 BATCH_TOKENS = 4096
