@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.checks.finding import Finding
 from advisor.checks.notice import Notice
 from advisor.checks.serve_config import ServeConfig, from_yaml
-from advisor.checks.subject import ModelFacts, Subject
+from advisor.checks.subject import KnownModel, Subject
 from advisor.emit.options import FIELD_OPTIONS, is_secret
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import normal_id
@@ -138,7 +138,7 @@ def _draft(subject: Subject, approved: Record) -> Iterator[Finding]:
         yield DRAFT.finding(change, where=".".join(path), line=subject.config.line(path))
 
 
-def _model_changes(then: ModelShape, now: ModelFacts | None, revision: object) -> Iterator[str]:
+def _model_changes(then: ModelShape, now: KnownModel | None, revision: object) -> Iterator[str]:
     if now is None:
         return
     if not _same_name(then.id, now.reference):

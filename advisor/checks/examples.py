@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from advisor.checks.model_facts import facts_of
+from advisor.checks.known_model import facts_of
 from advisor.checks.platforms import platform_of
 from advisor.checks.rule import Example
 from advisor.checks.serve_config import from_yaml
 from advisor.checks.speculation import draft_reference
-from advisor.checks.subject import ExpectedWorkload, ModelFacts, Subject
+from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.releases import release
 from profiles.catalog.shapes import TokenizerFingerprint
@@ -37,7 +37,7 @@ def subject_of(example: Example) -> Subject:
     })
 
 
-def _model(example: Example, reference: str) -> ModelFacts:
+def _model(example: Example, reference: str) -> KnownModel:
     files = example.models.get(reference, {})
     facts = facts_of(reference, files)
     vocabulary = files.get("vocabulary")

@@ -10,7 +10,7 @@ from advisor.checks import traits
 from profiles.yaml_lines import KeyPath
 
 if TYPE_CHECKING:
-    from advisor.checks.subject import ModelFacts, Subject
+    from advisor.checks.subject import KnownModel, Subject
 
 SEPARATE_OPTIONS: Mapping[str, str] = {
     "speculative-model": "model",
@@ -173,7 +173,7 @@ def _known() -> frozenset[str]:
     return frozenset(METHODS) - {"none"} | OTHER_METHODS | {"dflash2"}
 
 
-def _detected(draft: ModelFacts | None, model: str, by_name: bool) -> str | None:
+def _detected(draft: KnownModel | None, model: str, by_name: bool) -> str | None:
     """The method vLLM makes of a draft model that is a head, by its name or model_type."""
     kind = traits.model_type(draft) if draft is not None else ""
     outer = draft.config.get("model_type") if draft is not None else None

@@ -39,7 +39,7 @@ class ExpectedWorkload(Schema):
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class KnownModel:
     """What is known of one model without its weights."""
 
     reference: str
@@ -69,8 +69,8 @@ class Subject:
     gpu_count: int | None
     """As stated; None where nobody stated it."""
     platform: Platform = "cuda"
-    target: ModelFacts | None = None
-    draft: ModelFacts | None = None
+    target: KnownModel | None = None
+    draft: KnownModel | None = None
     """Draft model or head that the config names."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The server's environment: the config's own and the stated one."""

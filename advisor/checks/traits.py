@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.checks.subject import ModelFacts
+from advisor.checks.subject import KnownModel
 from profiles.catalog.heads import head_method
 from profiles.catalog.models import find_head, find_model
 from profiles.catalog.shapes import ModelShape
@@ -36,7 +36,7 @@ def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return config
 
 
-def architectures(model: ModelFacts | None) -> tuple[str, ...]:
+def architectures(model: KnownModel | None) -> tuple[str, ...]:
     """Class names, as the config or the catalog has them."""
     if model is None:
         return ()
@@ -46,7 +46,7 @@ def architectures(model: ModelFacts | None) -> tuple[str, ...]:
     return model.shape.architectures if model.shape is not None else ()
 
 
-def model_type(model: ModelFacts | None) -> str:
+def model_type(model: KnownModel | None) -> str:
     """model_type of the language model; empty where unknown."""
     if model is None:
         return ""
@@ -56,19 +56,19 @@ def model_type(model: ModelFacts | None) -> str:
     return model.shape.model_type if model.shape is not None else ""
 
 
-def is_multimodal(model: ModelFacts | None) -> bool:
+def is_multimodal(model: KnownModel | None) -> bool:
     """Whether it takes images, audio or video."""
     return model is not None and any(isinstance(model.config.get(name), Mapping) for name in _VISION)
 
 
-def uses_mrope(model: ModelFacts | None) -> bool:
+def uses_mrope(model: KnownModel | None) -> bool:
     """Whether positions are three-dimensional."""
     if model is None:
         return False
     return any("mrope_section" in rope for rope in _ropes(text_part(model.config)))
 
 
-def is_hybrid(model: ModelFacts | None) -> bool:
+def is_hybrid(model: KnownModel | None) -> bool:
     """Whether some layers keep a recurrent state instead of KV: Mamba, gated DeltaNet and their kin."""
     if model is None:
         return False
@@ -81,7 +81,7 @@ def is_hybrid(model: ModelFacts | None) -> bool:
     return any(text.get(key) is not None for key in _LINEAR_KEYS)
 
 
-def experts(model: ModelFacts | None) -> int:
+def experts(model: KnownModel | None) -> int:
     """Routed experts of a layer; 0 for a dense model."""
     if model is None:
         return 0
@@ -92,7 +92,7 @@ def experts(model: ModelFacts | None) -> int:
     return max(found, default=0) if max(found, default=0) > 1 else 0
 
 
-def quantization(model: ModelFacts | None) -> Mapping[str, Any]:
+def quantization(model: KnownModel | None) -> Mapping[str, Any]:
     """quantization_config; empty where there is none."""
     if model is None:
         return {}
@@ -104,12 +104,12 @@ def quantization(model: ModelFacts | None) -> Mapping[str, Any]:
     return {}
 
 
-def is_quantized(model: ModelFacts | None) -> bool:
+def is_quantized(model: KnownModel | None) -> bool:
     """Whether the weights are stored in fewer bits than computed in."""
     return bool(quantization(model)) or bool(model and model.shape is not None and model.shape.quantization)
 
 
-def vocab_size(model: ModelFacts | None) -> int | None:
+def vocab_size(model: KnownModel | None) -> int | None:
     """Rows of the embedding table, which is what vLLM compares."""
     if model is None:
         return None
@@ -119,7 +119,7 @@ def vocab_size(model: ModelFacts | None) -> int | None:
     return model.shape.vocab_size if model.shape is not None and model.shape.vocab_size else None
 
 
-def hidden_size(model: ModelFacts | None) -> int | None:
+def hidden_size(model: KnownModel | None) -> int | None:
     """Width of the hidden states."""
     if model is None:
         return None
@@ -129,7 +129,7 @@ def hidden_size(model: ModelFacts | None) -> int | None:
     return model.shape.hidden_size if model.shape is not None and model.shape.hidden_size else None
 
 
-def attention_heads(model: ModelFacts | None) -> int | None:
+def attention_heads(model: KnownModel | None) -> int | None:
     """Query heads of a layer."""
     if model is None:
         return None
@@ -139,7 +139,7 @@ def attention_heads(model: ModelFacts | None) -> int | None:
     return model.shape.num_attention_heads if model.shape is not None and model.shape.num_attention_heads else None
 
 
-def layers(model: ModelFacts | None) -> int | None:
+def layers(model: KnownModel | None) -> int | None:
     """Decoder layers."""
     if model is None:
         return None
@@ -149,7 +149,7 @@ def layers(model: ModelFacts | None) -> int | None:
     return model.shape.num_layers if model.shape is not None and model.shape.num_layers else None
 
 
-def mtp_layers(model: ModelFacts | None) -> int | None:
+def mtp_layers(model: KnownModel | None) -> int | None:
     """Multi-token-prediction layers in the checkpoint; None where the model is not known."""
     if model is None or (model.shape is None and not model.config):
         return None
@@ -164,7 +164,7 @@ def mtp_layers(model: ModelFacts | None) -> int | None:
     return known or (None if model_type(model).startswith(_SILENT_ABOUT_MTP) else 0)
 
 
-def window(model: ModelFacts | None, overrides: Mapping[str, Any] | None = None) -> int | None:
+def window(model: KnownModel | None, overrides: Mapping[str, Any] | None = None) -> int | None:
     """Tokens the model takes: its positions, stretched by rope scaling as vLLM does it. None where nothing says so.
 
     `overrides` are `hf-overrides` laid over the config.
@@ -201,7 +201,7 @@ def _ropes(text: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from (inner for inner in rope.values() if isinstance(inner, Mapping))
 
 
-def rope_base(model: ModelFacts | None) -> float | None:
+def rope_base(model: KnownModel | None) -> float | None:
     """rope_theta, where the config says one."""
     if model is None:
         return None
@@ -229,7 +229,7 @@ def catalogued(reference: str) -> ModelShape | None:
     return next((shape for shape in map(find_model, ids(reference)) if shape is not None), None)
 
 
-def head_of(model: ModelFacts | None) -> str | None:
+def head_of(model: KnownModel | None) -> str | None:
     """Method of a draft head, by its config, by the catalog, or by a name that says so; None for an ordinary model."""
     if model is None:
         return None

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.checks.model_facts import facts_of
+from advisor.checks.known_model import facts_of
 from advisor.checks.platforms import platform_of
 from advisor.checks.serve_config import ServeConfig
 from advisor.checks.speculation import draft_reference
-from advisor.checks.subject import ExpectedWorkload, ModelFacts, Subject
+from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.releases import Release
 from profiles.errors import InputError, ModelNotFound
@@ -32,7 +32,7 @@ class SubjectBuilder:
     env: Mapping[str, str] = field(default_factory=dict)
     workload: ExpectedWorkload | None = None
     record: Record | None = None
-    _models: dict[tuple[str, str | None, str], ModelFacts] = field(default_factory=dict)
+    _models: dict[tuple[str, str | None, str], KnownModel] = field(default_factory=dict)
     _gpu: tuple[Gpu | None] | None = None
 
     def build(self, config: ServeConfig, base: Path) -> Subject:
@@ -76,7 +76,7 @@ class SubjectBuilder:
                 self._gpu = (None,)
         return self._gpu[0]
 
-    def _read(self, reference: str, revision: object, base: Path) -> ModelFacts:
+    def _read(self, reference: str, revision: object, base: Path) -> KnownModel:
         named = revision if isinstance(revision, str) else None
         key = (reference, named, str(base))
         if key not in self._models:
@@ -84,13 +84,13 @@ class SubjectBuilder:
         return self._models[key]
 
 
-def _facts(reference: str, revision: str | None, base: Path) -> ModelFacts:
+def _facts(reference: str, revision: str | None, base: Path) -> KnownModel:
     from probes.model import local_files, resolve_model
 
     try:
         ref = ModelRef(id=reference, revision=revision)
     except ValueError:
-        return ModelFacts(reference, problem=f"{reference!r} is no model")
+        return KnownModel(reference, problem=f"{reference!r} is no model")
     files = local_files(ref, base)
     try:
         return facts_of(reference, files, resolve_model(ref, base, offline=True))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
-from advisor.checks.subject import ModelFacts, Subject
+from advisor.checks.subject import KnownModel, Subject
 from advisor.shape_relations import other_tokens, tokenizer_of
 from profiles.catalog.shapes import TokenizerFingerprint
 
@@ -49,7 +49,7 @@ def _tokens_differ(subject: Subject) -> Iterable[Fault]:
                     "different tokens (another tokenizer): the server starts, and nothing that is drafted fits.")
 
 
-def _fingerprint(model: ModelFacts) -> TokenizerFingerprint | None:
+def _fingerprint(model: KnownModel) -> TokenizerFingerprint | None:
     return tokenizer_of(model.shape, model.reference) if model.shape is not None else None
 
 

@@ -15,7 +15,7 @@ import synthetic_record as synthetic
 from advisor.checks.drift import drift
 from advisor.checks.finding import Finding
 from advisor.checks.serve_config import from_yaml
-from advisor.checks.subject import ExpectedWorkload, ModelFacts, Subject
+from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from advisor.record import Record
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.releases import release
@@ -38,8 +38,8 @@ def subject(config: str | None = None, **changes: Any) -> Subject:
         gpu=find_gpu("H100"),
         gpu_name="H100",
         gpu_count=1,
-        target=ModelFacts(synthetic.TARGET, APPROVED.provenance.target),
-        draft=ModelFacts(synthetic.DRAFT, APPROVED.provenance.drafts[0]),
+        target=KnownModel(synthetic.TARGET, APPROVED.provenance.target),
+        draft=KnownModel(synthetic.DRAFT, APPROVED.provenance.drafts[0]),
         env={"VLLM_USE_V2_MODEL_RUNNER": "0"},
     )
     return replace(base, **changes)
@@ -54,9 +54,9 @@ def only(now: Subject, then: Record = APPROVED) -> Finding:
     return finding
 
 
-def target(**changes: Any) -> ModelFacts:
+def target(**changes: Any) -> KnownModel:
     shape: ModelShape = HASHED.model_copy(update=changes)
-    return ModelFacts(synthetic.TARGET, shape)
+    return KnownModel(synthetic.TARGET, shape)
 
 
 def test_what_was_approved_has_no_drift():
@@ -95,15 +95,15 @@ def test_another_tokenizer_under_the_same_name_is_noticed():
 
 def test_a_folder_that_lies_elsewhere_is_the_same_model_and_another_name_is_not():
     then = approved(id="/models/target")
-    assert said(subject(target=ModelFacts("models/deep/target", HASHED)), then) == []
-    assert said(subject(target=ModelFacts("org/Other", None)), then) == [("SPD913", "warn")]
+    assert said(subject(target=KnownModel("models/deep/target", HASHED)), then) == []
+    assert said(subject(target=KnownModel("org/Other", None)), then) == [("SPD913", "warn")]
 
 
 def test_a_changed_draft_is_its_own_finding():
     draft = APPROVED.provenance.drafts[0].model_copy(update={"config_hash": "b" * 64})
     then = APPROVED.model_copy(update={"provenance": APPROVED.provenance.model_copy(
         update={"drafts": (draft.model_copy(update={"config_hash": "c" * 64}),)})})
-    assert said(subject(draft=ModelFacts(synthetic.DRAFT, draft)), then) == [("SPD914", "warn")]
+    assert said(subject(draft=KnownModel(synthetic.DRAFT, draft)), then) == [("SPD914", "warn")]
 
 
 def test_another_k_is_said_on_its_line_with_what_was_decided():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from advisor.checks import traits
-from advisor.checks.subject import ModelFacts
+from advisor.checks.subject import KnownModel
 from profiles.catalog.architecture import shape_of
 from profiles.catalog.heads import head_method, head_shape
 from profiles.catalog.shapes import ModelShape
@@ -17,7 +17,7 @@ _SPECIAL = ("bos_token_id", "eos_token_id", "unk_token_id")
 
 def facts_of(
     reference: str, files: Mapping[str, Mapping[str, Any]], shape: ModelShape | None = None, problem: str | None = None
-) -> ModelFacts:
+) -> KnownModel:
     """Facts of one model.
 
     Args:
@@ -36,7 +36,7 @@ def facts_of(
     tokenizer = files.get("tokenizer", {})
     special = {name: value for name in _SPECIAL if (value := config.get(name)) is not None}
     special |= {name: tokenizer[name] for name in ("bos_token", "eos_token", "unk_token") if tokenizer.get(name)}
-    return ModelFacts(
+    return KnownModel(
         reference=reference,
         shape=shape,
         config=config,
