@@ -14,8 +14,8 @@ from profiles.evidence import ServerEvidence
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "report"))
+import synthetic_readings as syn
 import synthetic_record as records
-import synthetic_server as syn
 
 ON, OFF, OPEN = records.enabled(), records.off(), records.abstained()
 K3 = syn.counters((0.7, 0.5, 0.4), 1000)

@@ -14,7 +14,7 @@ from profiles.evidence import ServerEvidence
 from profiles.schema import Quantity, Source
 
 sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_server as syn
+import synthetic_readings as syn
 
 falling = st.lists(st.floats(0, 1), min_size=1, max_size=8).map(lambda rates: tuple(sorted(rates, reverse=True)))
 

@@ -19,8 +19,8 @@ from profiles.schema import Quantity, Source
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "report"))
+import synthetic_readings as syn
 import synthetic_record as records
-import synthetic_server as syn
 
 ON, OFF = records.enabled(), records.off()
 FLAT = ON.model_copy(update={"decision": ON.decision.model_copy(update={"schedule": None})})
