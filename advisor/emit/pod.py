@@ -83,8 +83,12 @@ def variables(serving: Serving) -> list[Mapping]:
 
 def secrets(serving: Serving) -> list[Mapping]:
     """References that may stay unfilled: the Hugging Face token where a model is fetched, and the server's key."""
-    token = [_secret("HF_TOKEN", *TOKEN_SECRET)] if serving.from_hub else []
-    return [*token, _secret("VLLM_API_KEY", f"{serving.name}-api-key", "key")]
+    return [*token(serving), _secret("VLLM_API_KEY", f"{serving.name}-api-key", "key")]
+
+
+def token(serving: Serving) -> list[Mapping]:
+    """The reference to the Hugging Face token, where a model is fetched."""
+    return [_secret("HF_TOKEN", *TOKEN_SECRET)] if serving.from_hub else []
 
 
 def _secret(variable: str, name: str, key: str) -> Mapping:
@@ -158,10 +162,13 @@ def folder_volumes(serving: Serving) -> list[Mapping]:
 
 def secret_advice(serving: Serving) -> list[str]:
     """How the secrets that are only referred to come to be."""
-    said = []
-    if serving.from_hub:
-        said.append(f"A model behind a licence needs a token: kubectl create secret generic {TOKEN_SECRET[0]} "
-                    f"--from-file={TOKEN_SECRET[1]}=FILE (the manifest refers to it and holds no value).")
-    said.append(f"Clients must send a key once this exists: kubectl create secret generic {serving.name}-api-key "
-                "--from-file=key=FILE")
-    return said
+    return [*token_advice(serving),
+            f"Clients must send a key once this exists: kubectl create secret generic {serving.name}-api-key "
+            "--from-file=key=FILE"]
+
+
+def token_advice(serving: Serving) -> list[str]:
+    if not serving.from_hub:
+        return []
+    return [f"A model behind a licence needs a token: kubectl create secret generic {TOKEN_SECRET[0]} "
+            f"--from-file={TOKEN_SECRET[1]}=FILE (it is referred to here, no value is written)."]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -80,6 +81,12 @@ class Serving:
     from_hub: bool
     """Whether a model is fetched from the hub."""
     notes: tuple[str, ...]
+    """What whoever starts it should know, wherever it runs."""
+
+    @property
+    def container_notes(self) -> tuple[str, ...]:
+        """The same for a container, whose image may be another one or none."""
+        return (*((self.image.note,) if self.image.note else ()), *self.notes)
 
     @property
     def vllm_yaml(self) -> str:
@@ -176,12 +183,12 @@ class Serving:
         """Room for downloaded weights, a tenth more, and 10 GiB of compiled graphs and kernels."""
         return math.ceil(self.weights_gib * 1.1) + 10
 
-    def heading(self, title: str, *use: str) -> list[str]:
-        """First lines of a file: who wrote it for what, how it is used, the decision and why."""
+    def heading(self, title: str, *use: str, notes: Sequence[str] = ()) -> list[str]:
+        """First lines of a file: who wrote it for what, how it is used, the decision and why, and notes."""
         known = "" if self.release.known else " (a release that this tool does not know)"
-        notes = ["", "Notes:", *(f"- {note}" for note in self.notes)] if self.notes else []
+        noted = ["", "Notes:", *(f"- {note}" for note in notes)] if notes else []
         return [f"Written by specadvise {__version__} for vLLM {self.release.version}{known}: {title}.", *use, "",
-                *decision_lines(self.record.decision, self.record.decision.reasons), *notes]
+                *decision_lines(self.record.decision, self.record.decision.reasons), *noted]
 
 
 def serving_of(record: Record) -> Serving:
@@ -194,7 +201,7 @@ def serving_of(record: Record) -> Serving:
     models = [str(options["model"]), *([decision.draft] if speculates(decision) and decision.draft else [])]
     accelerators = (0 if vendor == "cpu" else
                     engine.tensor_parallel_size * engine.pipeline_parallel_size * engine.data_parallel_size)
-    notes = [note for note in (unsure, image.note) if note]
+    notes = [unsure] if unsure else []
     if accelerators > GPUS_OF_A_NODE:
         notes.append(f"{accelerators} devices in one server: a machine with that many is asked for; a server spread "
                      "over several machines (Ray, LeaderWorkerSet) is not written here")
@@ -202,10 +209,19 @@ def serving_of(record: Record) -> Serving:
     if folders:
         notes.append(f"the model folder{'s' if len(folders) > 1 else ''} {', '.join(folders)} must be there, at the "
                      "same place and readable, wherever this runs")
+    files = _files(options, models)
+    if files:
+        notes.append(f"the config names {', '.join(files)} on this machine: see that it is there wherever this runs")
     return Serving(
         record=record, release=facts, name=_name(models[0]), vendor=vendor, image=image, accelerators=accelerators,
         options=options, folders=folders, from_hub=len(folders) < len(set(models)), notes=tuple(notes),
     )
+
+
+def _files(options: dict[str, Any], models: list[str]) -> list[str]:
+    """Paths among the options besides the models: templates, certificates, adapters."""
+    return sorted({value for option, value in options.items() if option not in ("model", "root-path")
+                   and isinstance(value, str) and PurePosixPath(value).is_absolute() and value not in models})
 
 
 def _vendor(record: Record) -> tuple[str, str | None]:

@@ -17,11 +17,12 @@ def write(serving: Serving) -> Written:
         TITLE, "Start it where vllm.yaml lies: docker compose up -d",
         "HF_TOKEN and VLLM_API_KEY are taken from the shell or a file .env; neither is written here.",
         "After another vllm.yaml: docker compose up -d --force-recreate",
+        notes=serving.container_notes,
     )
     entries = [Entry("name", serving.name), Entry("services", {"vllm": _service(serving)}, tuple(_said(serving)))]
     entries.append(Entry("configs", {"vllm": {"file": "./vllm.yaml"}}))
     entries.append(Entry("volumes", {"cache": {}}, ("Models and compiled graphs outlive the container.",)))
-    return Written({"compose.yaml": write_yaml(header, entries)}, serving.notes)
+    return Written({"compose.yaml": write_yaml(header, entries)}, serving.container_notes)
 
 
 def _said(serving: Serving) -> list[str]:

@@ -16,9 +16,9 @@ from advisor.emit.pod import (
     folder_volumes,
     pod_security,
     probes,
-    secret_advice,
-    secrets,
     security_reason,
+    token,
+    token_advice,
 )
 from advisor.emit.serving import Serving, Written
 from advisor.emit.yaml_text import Entry
@@ -40,20 +40,24 @@ _CHARTS_OWN = frozenset({"model", "host", "port", "enable-prefix-caching", "no-e
 
 def write(serving: Serving) -> Written:
     """helm-values.yaml, for `helm install -f`."""
-    notes = [*serving.notes]
+    notes = [*serving.container_notes]
     cached = _prefix_caching(serving)
     if serving.start_s > CHART_DEADLINE_S:
         notes.append(f"the chart calls a roll-out failed after {CHART_DEADLINE_S} s, which no value changes; the pod "
                      "goes on starting all the same")
     header = serving.heading(
         TITLE, "helm repo add vllm https://vllm-project.github.io/production-stack",
-        "helm upgrade --install vllm vllm/vllm-stack -f helm-values.yaml", *secret_advice(serving),
+        "helm upgrade --install vllm vllm/vllm-stack -f helm-values.yaml", *token_advice(serving),
+        "To ask clients for a key: vllmApiKey: {secretName: NAME, secretKey: KEY}; the chart's router passes it on.",
+        notes=notes,
     )
     said = ["The chart rolls with twice the devices by default; here the new pod waits for the old one's.",
             serving.start_reason, security_reason(serving),
             f"The chart always says --enable-prefix-caching or its negative: {cached[1]}."]
     spec = {"servingEngineSpec": {
         "enableEngine": True,
+        # Unset, not empty: the chart would refer to a Secret without a name.
+        "vllmApiKey": None,
         **({} if serving.vendor == "nvidia" else {"runtimeClassName": ""}),
         "containerPort": serving.port,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
@@ -94,7 +98,7 @@ def _variables(serving: Serving) -> list[dict[str, Any]]:
     """The chart sets HF_HOME itself: /data with storage, /tmp without."""
     home = "/data" if serving.from_hub else "/tmp"  # noqa: S108 - a folder of the container
     own = {"HOME": home, "USER": "vllm", "VLLM_CACHE_ROOT": f"{home}/vllm", **serving.environment}
-    return [*({"name": name, "value": _plain(value)} for name, value in own.items()), *secrets(serving)]
+    return [*({"name": name, "value": _plain(value)} for name, value in own.items()), *token(serving)]
 
 
 def _config(serving: Serving, prefix_caching: bool) -> dict[str, Any]:

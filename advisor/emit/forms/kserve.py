@@ -15,7 +15,8 @@ TITLE = "a KServe InferenceService"
 
 def write(serving: Serving) -> Written:
     """kserve.yaml, for `kubectl apply -f`."""
-    header = serving.heading(TITLE, "Apply it with: kubectl apply -f kserve.yaml", *secret_advice(serving))
+    header = serving.heading(TITLE, "Apply it with: kubectl apply -f kserve.yaml", *secret_advice(serving),
+                             notes=serving.container_notes)
     documents = [(["The config as vllm.yaml holds it."], config_map(serving))]
     if serving.from_hub:
         documents.append((["Models and compiled graphs outlive the pod."], cache_claim(serving)))
@@ -25,7 +26,7 @@ def write(serving: Serving) -> Written:
         serving.start_reason, security_reason(serving),
         "One replica, and none beside it during a roll-out: each takes its own devices.",
     ], _service(serving)))
-    return Written({"kserve.yaml": write_all(header, documents)}, serving.notes)
+    return Written({"kserve.yaml": write_all(header, documents)}, serving.container_notes)
 
 
 def _service(serving: Serving) -> dict[str, object]:

@@ -11,7 +11,8 @@ TITLE = "a Kubernetes manifest"
 
 def write(serving: Serving) -> Written:
     """kubernetes.yaml, for `kubectl apply -f`."""
-    header = serving.heading(TITLE, "Apply it with: kubectl apply -f kubernetes.yaml", *secret_advice(serving))
+    header = serving.heading(TITLE, "Apply it with: kubectl apply -f kubernetes.yaml", *secret_advice(serving),
+                             notes=serving.container_notes)
     documents = [(["The config as vllm.yaml holds it."], config_map(serving))]
     if serving.from_hub:
         documents.append((
@@ -20,7 +21,7 @@ def write(serving: Serving) -> Written:
             cache_claim(serving)))
     documents += [(_said(serving), _deployment(serving)), (
         ["Reached inside the cluster only; put your own gateway before it."], _service(serving))]
-    return Written({"kubernetes.yaml": write_all(header, documents)}, serving.notes)
+    return Written({"kubernetes.yaml": write_all(header, documents)}, serving.container_notes)
 
 
 def _said(serving: Serving) -> list[str]:

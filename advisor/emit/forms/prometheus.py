@@ -8,7 +8,6 @@ gets no rules on speculation.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -20,29 +19,32 @@ from advisor.emit.yaml_text import write as write_yaml
 from advisor.promise import BEYOND, break_even_at, decided_candidate, k_asked, largest_load
 from advisor.record import Record
 from profiles.methods import method
+from profiles.schema import Quantity
 
 TITLE = "Prometheus alert rules"
 WINDOW = "15m"
-PENDING = "15m"
+PENDING = "5m"
 ENOUGH_DRAFTS = 1000
 """Drafts of a window from which its acceptance is worth judging: with ten counted as one observation, the mean of k
 positions is then known to about 6 % of k."""
 COLLAPSED = 0.5
 """Share of the recorded acceptance of position 1 below which the draft no longer fits what it is asked."""
+ALIKE = 1.05
+"""Break-evens of neighbouring loads up to this factor apart share a rule."""
 
 Rule = dict[str, Any]
 
 
 def write(serving: Serving) -> Written:
     """alerts.yaml, for `rule_files` of Prometheus."""
-    notes = [*serving.notes]
+    notes: list[str] = []
     rules = [*_speculation(serving, notes), *_load(serving)]
     if "disable-log-stats" in serving.options:
         notes.append("disable-log-stats is set: the server counts nothing, and no rule ever fires")
     header = serving.heading(
         TITLE, "Name it under rule_files; promtool check rules alerts.yaml checks it.",
         "For the Prometheus operator: put groups under spec of a PrometheusRule.",
-        *(f"Note: {note}." for note in notes if note not in serving.notes),
+        notes=notes,
     )
     groups = [{"name": f"specadvise-{serving.name}", "rules": rules}]
     return Written({"alerts.yaml": write_yaml(header, [Entry("groups", groups)])}, tuple(notes))
@@ -52,7 +54,7 @@ class _Series:
     """Expressions over the server's metrics, one value an engine."""
 
     def __init__(self, serving: Serving) -> None:
-        self.selector = "{model_name=" + json.dumps(serving.served_name) + "}"
+        self.selector = _selector(serving)
         self.always_drafts = method(decided_candidate(serving.record).method).always_drafts
 
     def rate(self, name: str) -> str:
@@ -86,6 +88,12 @@ class _Series:
         return f"increase(vllm:spec_decode_num_drafts_total{self.selector}[{WINDOW}]) > {ENOUGH_DRAFTS}"
 
 
+def _selector(serving: Serving) -> str:
+    """This model's series only: other servers may be scraped beside it."""
+    name = serving.served_name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{model_name="{name}"}}'
+
+
 def _speculation(serving: Serving, notes: list[str]) -> list[Rule]:
     record = serving.record
     if not speculates(record.decision):
@@ -100,37 +108,45 @@ def _speculation(serving: Serving, notes: list[str]) -> list[Rule]:
 
 
 def _below_break_even(record: Record, series: _Series) -> Iterator[Rule]:
-    for above, up_to in _bands(record):
-        middle = math.sqrt(max(above, 1.0) * up_to)
-        k = k_asked(record, middle)
-        even = break_even_at(record, k, middle) if k else None
-        if even is None:
-            continue
+    for above, up_to, k, even in _bands(record):
         yield _rule(
             "SpeculationBelowBreakEven",
             f"({series.acceptance_length}) < {even.value:.4g} and {series.running} > {above:.4g} "
             f"and {series.running} <= {up_to:.4g} and {series.enough}",
             "Speculation costs more than it gains at this load",
-            f"{{{{ $value | humanize }}}} tokens a step over {WINDOW}, and at {_between(above, up_to)} running requests "
+            f"{{{{ $value | humanize }}}} tokens a step over {WINDOW}; at {_between(above, up_to)} running requests "
             f"k = {k} pays above {even.value:.2f}. Run `specadvise verify`: it says whether to change k or to turn "
             "speculation off.",
-            f"break-even acceptance length at {middle:.3g} running, from the record ({even.source.value})",
+            f"break-even acceptance length of k = {k} at such loads, from the record ({even.source.value})",
             load=_between(above, up_to),
         )
 
 
-def _bands(record: Record) -> list[tuple[float, float]]:
-    """Loads between those priced, up to where no k pays any more, or to where the record says nothing."""
-    candidate = decided_candidate(record)
+def _bands(record: Record) -> list[tuple[float, float, int, Quantity]]:
+    """Loads above one and up to another, the k there and its break-even acceptance length, up to where no k pays any
+    more, or to where the record says nothing. Neighbours that hardly differ are one band, with the lower break-even: no
+    alert where speculation still gains."""
+    candidate, end = decided_candidate(record), record.decision.crossover_load
     priced = sorted({cell.running for cell in record.candidates if cell.candidate == candidate and cell.k > 0})
-    end = record.decision.crossover_load
     edges = [0.0, *(float(load) for load in priced if end is None or load < end)]
     edges.append(float(end) if end is not None else BEYOND * largest_load(record))
-    return [(low, high) for low, high in itertools.pairwise(edges) if high > low]
+    bands: list[tuple[float, float, int, Quantity]] = []
+    for above, up_to in itertools.pairwise(edges):
+        middle = min(math.sqrt(max(above, 1.0) * up_to), float(priced[-1]))
+        k = k_asked(record, middle)
+        even = break_even_at(record, k, middle) if k else None
+        if even is None or up_to <= above:
+            continue
+        before = bands[-1] if bands else None
+        if before is not None and before[1:3] == (above, k) and even.value <= ALIKE * before[3].value:
+            bands[-1] = (before[0], up_to, k, before[3])
+        else:
+            bands.append((above, up_to, k, even))
+    return bands
 
 
 def _between(above: float, up_to: float) -> str:
-    return f"{above:.3g} to {up_to:.3g}"
+    return f"{above:.0f} to {up_to:.0f}"
 
 
 def _collapsed(record: Record, series: _Series) -> Iterator[Rule]:
@@ -167,7 +183,7 @@ def _beyond_crossover(record: Record, series: _Series) -> Iterator[Rule]:
 
 
 def _load(serving: Serving) -> list[Rule]:
-    selector = "{model_name=" + json.dumps(serving.served_name) + "}"
+    selector = _selector(serving)
     memory, decision = serving.record.memory, serving.record.decision
     on = speculates(decision)
     room = memory.kv_tokens_with if on else memory.kv_tokens_without

@@ -23,6 +23,7 @@ def write(serving: Serving) -> Written:
         "systemctl daemon-reload && systemctl enable --now vllm.service",
         f"vLLM {serving.release.version} is expected in the virtual environment {FOLDER}: change ExecStart otherwise.",
         f"Secrets (HF_TOKEN, VLLM_API_KEY) belong in {CONFIG_FOLDER}/secrets.env, owned by root, mode 600.",
+        notes=serving.notes,
     )
     if serving.vendor == "cpu":
         # Its command asks for the version of a package called vllm and stops without one (0.32).
@@ -41,9 +42,10 @@ def write(serving: Serving) -> Written:
         *(comment("Loopback only: a proxy in front opens it.") if host else []),
         f"ExecStart={program} {start} --config {CONFIG_FOLDER}/vllm.yaml{host}",
         *comment("Started once it answers."), *comment(serving.start_reason),
-        f"ExecStartPost=/usr/bin/curl --silent --fail --output /dev/null --retry {serving.start_s // serving.period_s} "
-        f"--retry-delay {serving.period_s} --retry-all-errors --insecure "
-        f"{serving.scheme.lower()}://127.0.0.1:{serving.port}/health",
+        # Given up at once where the server has ended: systemd itself would wait for the time-out.
+        f"ExecStartPost=/bin/sh -c 'until curl --silent --fail --insecure --output /dev/null "
+        f"{serving.scheme.lower()}://127.0.0.1:{serving.port}/health; do kill -0 $$MAINPID || exit 1; "
+        f"sleep {serving.period_s}; done'",
         f"TimeoutStartSec={serving.start_s}",
         "Restart=on-failure",
         "RestartSec=10",
