@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,19 @@ def _write(record: Record, folder: Path, forms: tuple[str, ...], warn: Callable[
         files.update(form.files)
         said += [f"{name}: {note}" for note in form.notes]
     write_together({folder / name: text for name, text in files.items()})
-    for note in said:
+    for note in [*said, *_left_over(folder, forms)]:
         warn(note)
     return list(files)
+
+
+def _left_over(folder: Path, forms: tuple[str, ...]) -> Iterator[str]:
+    """Forms of an earlier run: they still start what was advised then."""
+    from advisor.emit.forms import form
+
+    for name in form_names():
+        path = folder / form(name).FILES[0]
+        if name in forms or not path.is_file():
+            continue
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            if stream.readline().startswith("# Written by specadvise"):
+                yield f"{path} is an earlier run's and may start another config: --emit {name} writes it anew"

@@ -164,7 +164,7 @@ def secret_advice(serving: Serving) -> list[str]:
     """How the secrets that are only referred to come to be."""
     return [*token_advice(serving),
             f"Clients must send a key once this exists: kubectl create secret generic {serving.name}-api-key "
-            "--from-file=key=FILE"]
+            "--from-file=key=FILE (no newline at its end)"]
 
 
 def token_advice(serving: Serving) -> list[str]:

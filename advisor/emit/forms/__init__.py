@@ -1,6 +1,6 @@
-"""The forms in which a server is deployed: one a file here, each with `TITLE` and `write(serving)`.
+"""The forms in which a server is deployed: one a file here, each with `TITLE`, `FILES` and `write(serving)`.
 
-`write` is pure and gives `Written`: the form's files by name, all of them written beside vllm.yaml. Adding a form is
+`write` is pure and gives `Written`: the form's FILES by name, all of them written beside vllm.yaml. Adding a form is
 adding a file.
 """
 

@@ -9,6 +9,7 @@ from advisor.emit.yaml_text import Entry
 from advisor.emit.yaml_text import write as write_yaml
 
 TITLE = "a compose file"
+FILES = ("compose.yaml",)
 
 
 def write(serving: Serving) -> Written:

@@ -25,6 +25,7 @@ from advisor.emit.yaml_text import Entry
 from advisor.emit.yaml_text import write as write_yaml
 
 TITLE = "values for the vLLM production stack's chart"
+FILES = ("helm-values.yaml",)
 NAMED = {
     "max-model-len": "maxModelLen",
     "dtype": "dtype",

@@ -11,6 +11,7 @@ from advisor.emit.serving import Serving, Written
 from advisor.emit.yaml_text import write_all
 
 TITLE = "a KServe InferenceService"
+FILES = ("kserve.yaml",)
 
 
 def write(serving: Serving) -> Written:

@@ -7,6 +7,7 @@ from advisor.emit.serving import Serving, Written
 from advisor.emit.yaml_text import write_all
 
 TITLE = "a Kubernetes manifest"
+FILES = ("kubernetes.yaml",)
 
 
 def write(serving: Serving) -> Written:

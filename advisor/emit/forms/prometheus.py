@@ -22,6 +22,7 @@ from profiles.methods import method
 from profiles.schema import Quantity
 
 TITLE = "Prometheus alert rules"
+FILES = ("alerts.yaml",)
 WINDOW = "15m"
 PENDING = "5m"
 ENOUGH_DRAFTS = 1000

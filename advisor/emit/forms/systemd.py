@@ -8,6 +8,7 @@ from advisor.emit.serving import CONFIG_FOLDER, Serving, Written
 from advisor.emit.yaml_text import comment
 
 TITLE = "a systemd unit"
+FILES = ("vllm.service", "vllm.env")
 FOLDER = "/opt/vllm"
 """Where the virtual environment with vLLM is taken to be."""
 

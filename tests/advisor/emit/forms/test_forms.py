@@ -31,6 +31,7 @@ def test_every_file_is_plain_ascii_ends_in_a_line_and_is_named_by_one_form_only(
     written = write_forms(deployed, form_names())
     files = [name for one in written.values() for name in one.files]
     assert len(files) == len(set(files))
+    assert files == [name for one in form_names() for name in form(one).FILES]
     for one in written.values():
         for text in one.files.values():
             assert text.isascii()
