@@ -29,7 +29,7 @@ def test_every_form_is_written_beside_the_config_that_it_starts(tmp_path: Path) 
     assert code in (0, 3)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"vllm.yaml", "kubernetes.yaml", "compose.yaml", "helm-values.yaml", "kserve.yaml", "vllm.service",
-            "vllm.env", "alerts.yaml"} <= names
+            "alerts.yaml"} <= names
     documents = list(yaml.safe_load_all((tmp_path / "kubernetes.yaml").read_text()))
     held = next(d for d in documents if d is not None and d["kind"] == "ConfigMap")["data"]["vllm.yaml"]
     assert held == (tmp_path / "vllm.yaml").read_text()

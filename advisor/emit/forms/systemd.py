@@ -1,34 +1,36 @@
-"""A systemd unit with its environment file, for a machine with vLLM installed on it."""
+"""A systemd unit, for a machine with vLLM installed on it."""
 
 from __future__ import annotations
-
-import re
 
 from advisor.emit.serving import CONFIG_FOLDER, Serving, Written
 from advisor.emit.yaml_text import comment
 
 TITLE = "a systemd unit"
-FILES = ("vllm.service", "vllm.env")
+FILES = ("vllm.service",)
 FOLDER = "/opt/vllm"
 """Where the virtual environment with vLLM is taken to be."""
+HOME = "/var/cache/vllm"
+"""What CacheDirectory makes."""
 
 
 def write(serving: Serving) -> Written:
-    """vllm.service and vllm.env. Variables go into the file beside, secrets into one that is not written here."""
+    """vllm.service. Variables that belong to the config stand in it; secrets in a file that is not written here."""
     start = ("-m vllm.entrypoints.openai.api_server" if serving.vendor == "cpu" else "serve")
     program = f"{FOLDER}/bin/{'python' if serving.vendor == 'cpu' else 'vllm'}"
     host = "" if "host" in serving.options else " --host 127.0.0.1"
     header = serving.heading(
         TITLE,
-        f"Install: copy vllm.yaml and vllm.env to {CONFIG_FOLDER}/, vllm.service to /etc/systemd/system/, then",
+        f"Install: copy vllm.yaml to {CONFIG_FOLDER}/ and vllm.service to /etc/systemd/system/, then:",
         "systemctl daemon-reload && systemctl enable --now vllm.service",
         f"vLLM {serving.release.version} is expected in the virtual environment {FOLDER}: change ExecStart otherwise.",
-        f"Secrets (HF_TOKEN, VLLM_API_KEY) belong in {CONFIG_FOLDER}/secrets.env, owned by root, mode 600.",
+        f"Secrets (HF_TOKEN, VLLM_API_KEY) belong in {CONFIG_FOLDER}/vllm.env, owned by root, mode 600.",
         notes=serving.notes,
     )
     if serving.vendor == "cpu":
         # Its command asks for the version of a package called vllm and stops without one (0.32).
         header.append("The CPU build is started by its module: its command may not start.")
+    variables = {"HOME": HOME, "HF_HOME": f"{HOME}/huggingface", "VLLM_CACHE_ROOT": f"{HOME}/vllm",
+                 **serving.environment}
     groups = ["SupplementaryGroups=render video"] if serving.vendor in ("amd", "intel") else []
     lines = [
         "[Unit]",
@@ -38,8 +40,8 @@ def write(serving: Serving) -> Written:
         "",
         "[Service]",
         "Type=exec",
-        f"EnvironmentFile={CONFIG_FOLDER}/vllm.env",
-        f"EnvironmentFile=-{CONFIG_FOLDER}/secrets.env",
+        *(f'Environment="{name}={_quoted(value)}"' for name, value in variables.items()),
+        f"EnvironmentFile=-{CONFIG_FOLDER}/vllm.env",
         *(comment("Loopback only: a proxy in front opens it.") if host else []),
         f"ExecStart={program} {start} --config {CONFIG_FOLDER}/vllm.yaml{host}",
         *comment("Started once it answers."), *comment(serving.start_reason),
@@ -66,7 +68,7 @@ def write(serving: Serving) -> Written:
         "WantedBy=multi-user.target",
     ]
     unit = [*(line for text in header for line in comment(text)), "", *lines]
-    return Written({"vllm.service": "\n".join(unit) + "\n", "vllm.env": _environment(serving)}, serving.notes)
+    return Written({"vllm.service": "\n".join(unit) + "\n"}, serving.notes)
 
 
 def _specifier_safe(text: str) -> str:
@@ -74,14 +76,7 @@ def _specifier_safe(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text).replace("%", "%%").rstrip("\\")
 
 
-def _environment(serving: Serving) -> str:
-    values = {"HOME": "/var/cache/vllm", "HF_HOME": "/var/cache/vllm/huggingface",
-              "VLLM_CACHE_ROOT": "/var/cache/vllm/vllm", **serving.environment}
-    lines = comment("Environment of vllm.service; no secrets here.")
-    return "\n".join([*lines, *(f"{name}={_quoted(value)}" for name, value in values.items())]) + "\n"
-
-
 def _quoted(value: str) -> str:
-    if re.fullmatch(r"[\w./:,@+-]*", value):
-        return value
-    return '"' + re.sub(r'(["\\$`])', r"\\\1", value) + '"'
+    """A value between double quotes: a per cent sign is systemd's own, a dollar sign is not."""
+    text = value.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(c if c.isprintable() else " " for c in text)

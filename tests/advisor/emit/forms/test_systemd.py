@@ -53,11 +53,12 @@ def test_the_cpu_build_is_started_by_its_module() -> None:
     assert "-m vllm.entrypoints.openai.api_server --config" in start(RECORDS["cpu"])
 
 
-def test_variables_stand_in_the_environment_file_and_secrets_in_one_that_is_not_written() -> None:
+def test_variables_stand_in_the_unit_and_secrets_in_a_file_that_is_not_written() -> None:
     files = write_forms(RECORDS["options"], ("systemd",))["systemd"].files
-    assert 'VLLM_LOGGING_LEVEL="\\$(HOME) %h \\$HOME"' in files["vllm.env"].splitlines()
-    assert "EnvironmentFile=-/etc/specadvise/secrets.env" in files["vllm.service"].splitlines()
-    assert set(files) == {"vllm.service", "vllm.env"}
+    assert set(files) == {"vllm.service"}
+    lines = files["vllm.service"].splitlines()
+    assert 'Environment="VLLM_LOGGING_LEVEL=$(HOME) %%h $HOME"' in lines
+    assert "EnvironmentFile=-/etc/specadvise/vllm.env" in lines
 
 
 def test_it_counts_as_started_once_it_answers_and_as_failed_once_the_server_is_gone() -> None:
