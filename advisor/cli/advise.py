@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from advisor.cli.advise_flags import Duration, flags_of
 from advisor.cli.output import format_option, quiet_option, result_folder, say, write_together
+from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--recordings", multiple=True, metavar="FILE",
               help="Recorded prompts with outputs: lookups are replayed over them, drafts scored with --trial; repeat.")
 @click.option("--offline", is_flag=True, help="Never ask the model hub.")
+@click.option("--emit", multiple=True, type=click.Choice(form_names()),
+              help="Write the deployment in this form too, or alert rules (prometheus), beside vllm.yaml; repeat.")
 @click.option("--out", default="out", show_default=True, help="Folder for vllm.yaml, record.json and report.html.")
 @format_option("text", "json", "markdown")
 @quiet_option
@@ -58,6 +62,7 @@ def advise(
     evidence: tuple[str, ...],
     recordings: tuple[str, ...],
     offline: bool,
+    emit: tuple[str, ...],
     out: str,
     output_format: str,
     quiet: bool,
@@ -115,9 +120,9 @@ def advise(
             if found is not None:
                 situation = with_evidence(situation, [found])
         record = _decide(situation)
-        _write(record, folder)
+        names = _write(record, folder, emit, warn)
     print_record(record, output_format)
-    say(f"Wrote {folder / 'vllm.yaml'}, record.json and report.html", quiet)
+    say(f"Wrote {folder / names[0]}, {', '.join(names[1:-1])} and {names[-1]}", quiet)
     if record.decision.enable is None:
         return EXIT_PROBE_FAILED if engine_failed else EXIT_ABSTAINED
     return EXIT_OK
@@ -142,13 +147,35 @@ def _decide(situation: Any) -> Record:
     return record
 
 
-def _write(record: Record, folder: Path) -> None:
+def _write(record: Record, folder: Path, forms: tuple[str, ...], warn: Callable[[str], None]) -> list[str]:
+    """All files or none. Returns their names."""
+    from advisor.emit.forms import write_forms
     from advisor.report import render
 
-    write_together(
-        {
-            folder / "vllm.yaml": record.emitted.vllm_yaml,
-            folder / "record.json": record.model_dump_json(indent=2) + "\n",
-            folder / "report.html": render(record, "html"),
-        }
-    )
+    written = write_forms(record, forms)
+    files = {
+        "vllm.yaml": record.emitted.vllm_yaml,
+        "record.json": record.model_dump_json(indent=2) + "\n",
+        "report.html": render(record, "html"),
+    }
+    said: list[str] = []
+    for name, form in written.items():
+        files.update(form.files)
+        said += [f"{name}: {note}" for note in form.notes]
+    write_together({folder / name: text for name, text in files.items()})
+    for note in [*said, *_left_over(folder, forms)]:
+        warn(note)
+    return list(files)
+
+
+def _left_over(folder: Path, forms: tuple[str, ...]) -> Iterator[str]:
+    """Forms of an earlier run: they still start what was advised then."""
+    from advisor.emit.forms import form
+
+    for name in form_names():
+        path = folder / form(name).FILES[0]
+        if name in forms or not path.is_file():
+            continue
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            if stream.readline().startswith("# Written by specadvise"):
+                yield f"{path} is an earlier run's and may start another config: --emit {name} writes it anew"

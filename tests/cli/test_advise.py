@@ -217,7 +217,7 @@ GOOD = "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
         (GOOD, ["--method", "eagle3"], r"--method eagle3 needs a draft: name it with --draft"),
         (GOOD, ["--evidence", "none.json"], r"none\.json does not exist"),
         (GOOD, ["--budget", "soon"], r"'soon' is not a duration: expected one like 90s, 10m or 1h"),
-        (GOOD, ["--emit", "kubernetes"], r"No such option"),
+        (GOOD, ["--emitted", "kubernetes"], r"No such option"),
         (GOOD, ["--k", "0"], r"k must hold numbers between 1 and 64"),
     ],
 )

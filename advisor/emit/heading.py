@@ -1,0 +1,38 @@
+"""What every file written says first: what was decided and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.record import Decision
+from profiles.schema import Source
+
+
+def speculates(decision: Decision) -> bool:
+    """Whether what is emitted speculates: only a decision for it does, an abstention does not."""
+    return bool(decision.enable) and decision.method not in (None, "none")
+
+
+def decision_lines(decision: Decision, reasons: Sequence[str]) -> list[str]:
+    """The decision in a sentence, what would settle it where there is none, and the reasons."""
+    if speculates(decision):
+        gain = "" if decision.speedup is None else f", {_speedup(decision)} at {decision.running} running"
+        draft = f" with {decision.draft}" if decision.draft else ""
+        lines = [f"Decision: speculation ON: {decision.method}{draft}, k = {decision.k}{gain}."]
+    elif decision.enable is None:
+        lines = ["Decision: could not decide, so this is the deployment WITHOUT speculation."]
+        if decision.would_settle:
+            lines.append(f"What would settle it: {decision.would_settle}")
+    else:
+        lines = [f"Decision: speculation OFF at {decision.running} running; this is the deployment without it."]
+    if reasons:
+        lines += ["Why:", *(f"- {reason}" for reason in reasons)]
+    return lines
+
+
+def _speedup(decision: Decision) -> str:
+    verb = "measured" if decision.speedup_source is Source.MEASURED else "expected"
+    text = f"{verb} {decision.speedup:.2f}x"
+    if decision.speedup_low is not None and decision.speedup_high is not None:
+        text += f" ({decision.speedup_low:.2f} to {decision.speedup_high:.2f})"
+    return text
