@@ -51,15 +51,22 @@ def predict_rows(rows: Sequence[object], model: Model | None = None) -> list[dic
             cases.append(parse_case(row))
             positions.append(number)
         except InputError as error:
-            results[number] = refused(row.get("id") if isinstance(row, dict) else None, str(error))
+            results[number] = refused(echoed(row.get("id")) if isinstance(row, dict) else None, str(error))
     table, without = table_of(cases)
     for at, message in without.items():
-        results[positions[at]] = refused(cases[at].id, message)
+        results[positions[at]] = refused(echoed(cases[at].id), message)
     kept = [position for at, position in enumerate(positions) if at not in without]
     if len(table):
         for position, prediction in zip(kept, predict_table(table, model), strict=True):
             results[position] = prediction
     return results
+
+
+def echoed(row_id: object) -> str | int | float | None:
+    """A case's `id` as its answer repeats it; None for what JSON has no name for, or no id can be."""
+    if isinstance(row_id, float):
+        return row_id if math.isfinite(row_id) else None
+    return row_id if isinstance(row_id, (str, int)) else None
 
 
 def refused(row_id: Any, message: str) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
     found = []
     for i, case in enumerate(table.cases):
         if k[i] <= 0:
-            found.append({"id": case.id, "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "enable": False,
+            found.append({"id": echoed(case.id), "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "enable": False,
                           "probability_of_gain": 0.0, "acceptance_length": 1.0, "limited_by": "nothing",
                           "error": None})
             continue
@@ -94,7 +101,7 @@ def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
                                           "and sizes"))
             continue
         found.append({
-            "id": case.id, "speedup": round(numbers[0], 5), "speedup_low": round(numbers[1], 5),
+            "id": echoed(case.id), "speedup": round(numbers[0], 5), "speedup_low": round(numbers[1], 5),
             "speedup_high": round(numbers[2], 5), "enable": bool(enable[i]),
             "probability_of_gain": round(float(gain[i]), 4), "acceptance_length": round(numbers[3], 4),
             "limited_by": reasons[i], "error": None,

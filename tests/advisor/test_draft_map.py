@@ -61,7 +61,7 @@ def test_only_drafts_that_the_release_could_use_are_on_the_map() -> None:
     assert {row.method for row in made(concurrency=1).rows} == {"eagle3", "draft_model"}
     old = price(gpu_situation(version="0.7.0", concurrency=1, tasks="chat"))
     found = draft_map(old)
-    assert found is None or {row.method for row in found.rows} <= {"draft_model"}
+    assert found is None or {row.method for row in found.rows} <= {"draft_model", "eagle"}
 
 
 def test_a_trial_on_the_cpu_engine_gets_a_map_too() -> None:
