@@ -9,8 +9,9 @@ from advisor.record import Proposal
 from profiles.catalog.models import DraftHead, heads_for, same_series, small_models_for
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
-from profiles.deployment import Candidate, ModelRef
+from profiles.deployment import Candidate
 from profiles.methods import METHODS, Method
+from profiles.model_ref import ModelRef
 
 _SMALLEST_RATIO, _LARGEST_RATIO = 0.003, 0.25
 _USUAL_RATIO = 0.05

@@ -17,8 +17,9 @@ from advisor.record import DraftMap, DraftMapRow
 from advisor.request_time import Request
 from advisor.situation import Situation
 from profiles.catalog.shapes import AttentionGroup, ModelShape
-from profiles.deployment import NO_SPECULATION, Candidate, ModelRef
+from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.methods import METHODS
+from profiles.model_ref import ModelRef
 
 REFERENCE_K = 5
 _KS = tuple(range(1, 9))

@@ -37,8 +37,9 @@ from probes.trial.plan import engine_environment, speculative_config
 from probes.trial.prompts import Prompt, load_prompts
 from probes.trial.server_counters import WatchedServer
 from probes.trial.two_servers import Share, free_port, serve_arguments
-from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef
+from profiles.deployment import Candidate, Deployment, Engine, Hardware
 from profiles.errors import SpecadviseError
+from profiles.model_ref import ModelRef
 from profiles.workload import Task
 
 SHARES = ((0.25, "fitted"), (0.45, "scored"), (0.6, "fitted"), (0.75, "scored"), (0.9, "scored"))

@@ -27,9 +27,10 @@ from typing import Any
 from probes.trial.prompts import Message, Prompt, built_in_passages, load_prompts
 from probes.trial.servers import compare_servers
 from probes.trial.two_servers import RunningPair, shares_of, started_pair
-from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef
+from profiles.deployment import Candidate, Deployment, Engine, Hardware
 from profiles.errors import SpecadviseError
 from profiles.evidence import TrialEvidence
+from profiles.model_ref import ModelRef
 from profiles.workload import Task
 
 CACHE = Path(os.environ.get("SPECADVISE_CACHE") or Path.home() / ".cache" / "specadvise") / "cpu_pair"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.trial.prompts import Prompt, load_prompts
-from profiles.deployment import NO_SPECULATION, Candidate, ModelRef
+from profiles.deployment import NO_SPECULATION, Candidate
+from profiles.model_ref import ModelRef
 from profiles.workload import Task
 
 KS = (1, 2, 3, 4, 5)

@@ -91,9 +91,9 @@ def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
     found = []
     for i, case in enumerate(table.cases):
         if k[i] <= 0:
-            found.append({"id": echoed(case.id), "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "enable": False,
-                          "probability_of_gain": 0.0, "acceptance_length": 1.0, "limited_by": "nothing",
-                          "error": None})
+            found.append({"id": echoed(case.id), "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0,
+                          "enable": False, "probability_of_gain": 0.0, "acceptance_length": 1.0,
+                          "limited_by": "nothing", "error": None})
             continue
         numbers = (float(middle[i]), float(low[i]), float(high[i]), float(priced.acceptance[i]))
         if not all(math.isfinite(number) for number in numbers):

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError
+from profiles.model_ref import ModelRef
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
 

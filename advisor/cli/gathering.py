@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from advisor.situation import Runner, Situation
-from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError, ProbeError
+from profiles.model_ref import ModelRef
 
 if TYPE_CHECKING:
     from advisor.record import Proposal

@@ -86,7 +86,7 @@ def _backend(name: str) -> str:
 def _folder(name: str, base: Path, offline: bool) -> str:
     """What the backend loads: a local folder, or the id for it to fetch."""
     from probes.model import model_path, resolve_model
-    from profiles.deployment import ModelRef
+    from profiles.model_ref import ModelRef
 
     ref = ModelRef(id=name)
     found = model_path(ref, base)

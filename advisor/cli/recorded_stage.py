@@ -93,7 +93,7 @@ def _scored(situation: Situation, found: TokenRequests, base: Path, offline: boo
     from advisor.cli.provenance import evidence
     from probes.model import model_path
     from probes.scoring import Plan, SampledAs, probe_scoring
-    from profiles.deployment import ModelRef
+    from profiles.model_ref import ModelRef
 
     stated = situation.deployment
     sampling = stated.workload.sampling

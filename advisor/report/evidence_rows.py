@@ -9,9 +9,10 @@ from advisor.record import Record
 from advisor.report.curves import Curve
 from advisor.report.tables import Table
 from advisor.report.wording import count, gib, number, percent, plain, span
-from profiles.evidence import Evidence, GpuEvidence, RequestsEvidence, ServerEvidence, TrialEvidence
+from profiles.evidence import Evidence, GpuEvidence, ServerEvidence, TrialEvidence
 from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity
+from profiles.traffic import RequestsEvidence
 
 Row = tuple[str, str, str, str, str, str]
 """what, value, 80 % interval, n, source, where from."""

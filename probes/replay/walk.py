@@ -114,4 +114,5 @@ def run_lengths(row: Row, matches: Flags, most: int) -> Ints:
     misses = np.append(np.flatnonzero(~matches), len(matches))
     places = np.arange(len(matches))
     ahead = misses[np.searchsorted(misses, places)] - places
-    return np.minimum(np.minimum(ahead, row.left), most).astype(np.int64)
+    lengths: Ints = np.minimum(np.minimum(ahead, row.left), most).astype(np.int64)
+    return lengths

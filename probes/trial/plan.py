@@ -17,9 +17,10 @@ from typing import Any
 
 from probes.trial.prompts import Prompt, prompts_summary
 from probes.trial.samples import BlockPlan
-from profiles.deployment import NO_SPECULATION, Candidate, Deployment, Engine, ModelRef
+from profiles.deployment import NO_SPECULATION, Candidate, Deployment, Engine
 from profiles.evidence import PromptSummary
 from profiles.methods import method
+from profiles.model_ref import ModelRef
 from profiles.workload import Sampling, Task
 
 OUTPUT_BLOCK = "outputs"

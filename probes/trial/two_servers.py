@@ -24,9 +24,10 @@ from probes.trial.engine_process import EngineProcess
 from probes.trial.group_watch import SCRATCH_VARIABLE
 from probes.trial.plan import engine_environment, speculative_config
 from probes.trial.progress import Progress
-from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ArmStatus, GpuDevice
+from profiles.model_ref import ModelRef
 
 GIB = 2**30
 RUNTIME_GIB = 2.5

@@ -16,8 +16,8 @@ import pytest
 
 from probes.hub import is_repo_id
 from probes.model import resolve_model
-from profiles.deployment import ModelRef
 from profiles.errors import ModelNotFound
+from profiles.model_ref import ModelRef
 
 TOKEN = "hf_" + "x" * 34
 CONFIG = json.dumps({

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from probes.model import generation_defaults, model_path, resolve_model
 from profiles.catalog.shapes import AttentionGroup, ModelShape
-from profiles.deployment import ModelRef
 from profiles.errors import InputError, ModelNotFound
+from profiles.model_ref import ModelRef
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

@@ -18,7 +18,7 @@ from advisor.record import (
     Record,
 )
 from profiles.catalog.shapes import AttentionGroup, ModelShape
-from profiles.deployment import Candidate, Deployment, Engine, Hardware, ModelRef, Objective
+from profiles.deployment import Candidate, Deployment, Engine, Hardware, Objective
 from profiles.evidence import (
     ArmEvidence,
     ArmStatus,
@@ -35,6 +35,7 @@ from profiles.evidence import (
     StepSample,
     TrialEvidence,
 )
+from profiles.model_ref import ModelRef
 from profiles.schema import Quantity, Source, measured, modelled
 from profiles.workload import Lengths, Sampling, Task, Workload
 

@@ -24,9 +24,10 @@ from probes.trial.two_servers import (
     split_gpu,
     started_pair,
 )
-from profiles.deployment import Candidate, Deployment, ModelRef
+from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import GpuDevice
+from profiles.model_ref import ModelRef
 
 NGRAM = Candidate(method="ngram", k=(3,))
 
