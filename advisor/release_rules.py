@@ -7,9 +7,18 @@ from __future__ import annotations
 from typing import Literal
 
 from profiles.catalog.releases import Release
+from profiles.catalog.shapes import ModelShape
 from profiles.methods import Method
 
 AnyRunner = Literal["v0", "v1", "v2", "cpu"]
+
+
+def picked_runner(release: Release, target: ModelShape) -> Literal["v1", "v2"]:
+    """The GPU runner a release takes for a target by itself, when no variable forces one."""
+    picked = release.picks_v2(
+        target.architectures, moe=target.moe is not None, quantized=target.quantization is not None,
+        hybrid=any(group.kind == "linear" for group in target.attention))
+    return "v2" if picked else "v1"
 
 
 def refused_split(split: int, whole: int, described: Method, runner: AnyRunner) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from advisor.release_rules import picked_runner
 from advisor.situation import Runner, Situation
 from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError, ProbeError
@@ -92,7 +93,7 @@ def gather(
         drafts=drafts,
         candidates=candidates,
         release=facts,
-        runner=runner_of(deployment, facts, hardware.cpu),
+        runner=runner_of(deployment, facts, target, hardware.cpu),
         gpu=hardware.gpu,
         gpu_count=hardware.count,
         evidence=tuple(evidence),
@@ -169,14 +170,14 @@ def installed_engine() -> str | None:
     return None
 
 
-def runner_of(deployment: Deployment, release: Release, cpu: bool) -> Runner:
+def runner_of(deployment: Deployment, release: Release, target: ModelShape, cpu: bool) -> Runner:
     """The model runner: the CPU's, the one stated (field or VLLM_USE_V2_MODEL_RUNNER), or the release's own choice."""
     if cpu:
         return "cpu"
     if deployment.engine.runner != "auto":
         return deployment.engine.runner
     forced: dict[str, Literal["v1", "v2"]] = {"0": "v1", "1": "v2"}
-    return forced.get(deployment.engine.env.get("VLLM_USE_V2_MODEL_RUNNER", ""), release.default_runner)
+    return forced.get(deployment.engine.env.get("VLLM_USE_V2_MODEL_RUNNER", "")) or picked_runner(release, target)
 
 
 # --- hardware ------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from advisor.emit.heading import decision_lines, speculates
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
-from advisor.release_rules import honours_schedule
+from advisor.release_rules import honours_schedule, picked_runner
 from advisor.situation import Runner, Situation
 from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
@@ -304,7 +304,7 @@ class _Config:
     # --- what cannot live in the file ---------------------------------------------------------------------------
     def _environment(self) -> None:
         runner, chosen = self.runner, self.engine.runner
-        if runner != "cpu" and (chosen != "auto" or runner != self.release.default_runner):
+        if runner != "cpu" and (chosen != "auto" or runner != picked_runner(self.release, self.situation.target)):
             if chosen not in ("auto", runner):
                 self.notes.append(
                     f"the {runner.upper()} runner is used: {chosen.upper()} does not support {self.method.name}, "

@@ -14,6 +14,7 @@ from advisor.cli.advise import _split_over
 from advisor.cli.gathering import engine_version, find_hardware, gather, runner_of
 from advisor.cli.provenance import evidence
 from advisor.cli.trial_stage import run_stage
+from profiles.catalog.models import find_model
 from profiles.catalog.releases import newest, release
 from profiles.deployment import Deployment
 from profiles.errors import InputError, ProbeError
@@ -64,14 +65,24 @@ def test_the_stated_release_wins_then_the_installed_one_then_the_newest(monkeypa
     ("version", "engine", "cpu", "runner"),
     [
         ("0.32.0", {}, False, "v2"),
-        ("0.28.0", {}, False, "v1"),
+        ("0.28.0", {}, False, "v2"),
+        ("0.21.0", {}, False, "v1"),
         ("0.32.0", {"runner": "v1"}, False, "v1"),
         ("0.32.0", {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}, False, "v1"),
         ("0.32.0", {"runner": "v2"}, True, "cpu"),
     ],
 )
 def test_the_runner_is_what_is_stated_or_the_releases_own(version: str, engine: Any, cpu: bool, runner: str) -> None:
-    assert runner_of(deployment(engine=engine), release(version), cpu) == runner
+    dense = find_model("meta-llama/Llama-3.1-8B-Instruct")
+    assert dense is not None
+    assert runner_of(deployment(engine=engine), release(version), dense, cpu) == runner
+
+
+def test_releases_that_take_the_newer_runner_for_dense_targets_keep_the_older_one_for_others() -> None:
+    mixture = find_model("Qwen/Qwen3-30B-A3B")
+    assert mixture is not None
+    assert runner_of(deployment(), release("0.28.0"), mixture, False) == "v1"
+    assert runner_of(deployment(), release("0.32.0"), mixture, False) == "v2"
 
 
 # --- hardware -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.record import Decision, Memory
+from advisor.release_rules import picked_runner
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.releases import release
@@ -38,7 +39,7 @@ def situation(
         drafts={c.draft.id: shape(c.draft.id) for c in stated.candidates if c.draft},
         candidates=stated.candidates,
         release=facts,
-        runner=runner or facts.default_runner,
+        runner=runner or picked_runner(facts, shape(stated.target.id)),
         gpu=find_gpu(gpu) if gpu else None,
         gpu_count=1 if gpu else 0,
     )
