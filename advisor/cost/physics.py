@@ -26,6 +26,9 @@ class StepTimes:
     overhead: Any
     prefill: Any
     draft_prefill: Any
+    drafted: Any
+    """Mean drafted tokens of a step for each request."""
+    host: Any
 
     @property
     def speculating(self) -> Any:
@@ -125,6 +128,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
         overhead=_overhead_ms(c, p, running, tokens),
         prefill=_prefill_ms(c, p, host, running),
         draft_prefill=_draft_prefill_ms(c, p),
+        drafted=drafted,
+        host=host,
     )
 
 
@@ -227,8 +232,8 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
         load_own[..., with_rate] = _load_at_rate(few, p, rate_length, rate_matched, True)
     plain = step_times(c, p, load_plain, matched)
     own = step_times(c, p, load_own, matched) if bool(np.any(with_rate)) else plain
-    before = _request_ms(c, plain.baseline, plain.prefill, load_plain, 1.0)
-    after = _request_ms(c, own.speculating, own.prefill + own.draft_prefill, load_own, acceptance)
+    before = _request_ms(c, p, plain, load_plain, 1.0, False)
+    after = _request_ms(c, p, own, load_own, acceptance, True)
     return np.where(c["k"] > 0, before / after, 1.0)
 
 
@@ -244,12 +249,45 @@ def most_running(c: Columns) -> Any:
     return np.where((room > 0) & (each > 0), np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
 
 
-def _request_ms(c: Columns, step: Any, prefill: Any, running: Any, acceptance: Any) -> Any:
-    """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for."""
+def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, acceptance: Any, speculating: bool) -> Any:
+    """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for.
+
+    Engines of before chunked prefill, and SGLang, run prompts in passes of their own. vLLM since its first rewrite
+    puts pieces of prompts into decode steps, up to a budget of tokens: such a step computes all the time, so a plain
+    token rides along for nearly nothing and a drafted one costs its full operations, and room that prompts lose.
+    """
     import numpy as np
 
+    step = times.speculating if speculating else times.baseline
+    extra = times.draft + times.overhead if speculating else 0.0
+    own_prefill = times.draft_prefill if speculating else 0.0
     others = np.where(c["metric_tpot"] > 0, np.maximum(0.0, running - 1.0), running)
-    return others * prefill + c["output"] * step / acceptance
+    steps = c["output"] / acceptance
+    apart = others * (times.prefill + own_prefill) + steps * step
+    mixes = (c["sglang"] <= 0) & (c["era"] >= 0.2) & (c["prompt"] > 0)
+    if not bool(np.any(mixes)):
+        return apart
+    each = running * (1.0 + (times.drafted if speculating else 0.0))
+    budget = token_budget(c)
+    prompts = np.maximum(1.0, others * c["prompt"])
+    decoding = np.minimum(1.0, steps / np.maximum(1.0, prompts / budget))
+    room = np.maximum(0.25 * budget, budget - each * decoding)
+    mixed = np.maximum(np.minimum(1.0, others), prompts / room)
+    piece = prompts / np.maximum(1e-9, mixed)
+    context = c["prompt"] + 0.5 * c["output"]
+    alone = {**c, "state": 0.0 * c["state"]}
+    tokens = piece * p["prefill_share"] + each * decoding
+    joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * decoding
+    left = np.maximum(0.0, steps - mixed)
+    together = mixed * joint + others * own_prefill + left * step
+    return np.where(mixes, together, apart)
+
+
+def token_budget(c: Columns) -> Any:
+    """Tokens of a step that vLLM schedules by default: more where the card has 70 GiB and is none before Hopper."""
+    import numpy as np
+
+    return np.where((c["memory"] >= 70.0) & (c["older"] <= 0), 8192.0, 2048.0)
 
 
 def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, speculating: bool) -> Any:
@@ -266,9 +304,7 @@ def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, specu
         ends = []
         for load in (low, high):
             times = step_times(c, p, load, matched)
-            step = times.speculating if speculating else times.baseline
-            prefill = times.prefill + (times.draft_prefill if speculating else 0.0)
-            ends.append(_request_ms(c, step, prefill, load, acceptance))
+            ends.append(_request_ms(c, p, times, load, acceptance, speculating))
         slope = np.maximum(0.0, (ends[1] - ends[0]) / (high - low))
         fixed = np.maximum(1e-6, ends[0] - slope * low)
         rate = c["qps"] / 1000.0
