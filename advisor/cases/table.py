@@ -29,6 +29,11 @@ _LENGTHS: dict[Task | None, tuple[float, float]] = {
     None: (512.0, 300.0),
 }
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
+_LIMIT = 256.0
+"""vLLM's usual max_num_seqs."""
+_AT_A_LIMIT = 64.0
+"""Sets that speculation is measured on have some eighty prompts a task (Spec-Bench, MT-bench), and answers of many
+lengths: the last ones run alone."""
 
 COLUMNS = (
     "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
@@ -117,7 +122,7 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
     k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
-    running = case.load_value if case.load_kind in ("batch_size", "concurrency") and case.load_value else None
+    running = _running(case)
     qps = case.load_value if case.load_kind == "qps" and case.load_value else 0.0
     assumed = (
         2.0 * card.assumed
@@ -160,6 +165,18 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     return numbers, Labels(
         case.method, family, dataset_of(case.task), label_of(case.target), label_of(case.draft)
     )
+
+
+def _running(case: Case) -> float | None:
+    """Requests that run at once; None where no such load is stated.
+
+    A concurrency of an engine's default limit, of requests nobody gave lengths of, is that limit and no load: how many
+    ran was up to the text's prompts.
+    """
+    if case.load_kind not in ("batch_size", "concurrency") or not case.load_value:
+        return None
+    limit = case.load_kind == "concurrency" and case.load_value >= _LIMIT and case.output_len is None
+    return _AT_A_LIMIT if limit else case.load_value
 
 
 def _needed_devices(weight_bytes: float, bandwidth_gbs: float) -> float:

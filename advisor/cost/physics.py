@@ -116,7 +116,10 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     base = _pass_ms(c, p, running, running, context, running) + host
     drafted = drafted_tokens(c, p, matched)
     tokens = running * (1.0 + drafted)
-    verify = _pass_ms(c, p, tokens, running, context, running * (1.0 + drafted) ** gamma) + host
+    # vLLM's first engine verified every drafted token as a request of its own, which read the KV again.
+    first = (1.0 - c["sglang"]) * np.maximum(0.0, 1.0 - c["era"] / 0.2)
+    readers = running * (1.0 + first * drafted)
+    verify = _pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
     verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
@@ -169,7 +172,9 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     q = p["overlap"]
     once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
     neural = np.where(c["draft_read"] > 0, passes * once, 0.0)
-    lookup = np.where(c["lookup"] > 0, running * p["lookup_request_ms"], 0.0)
+    # A trie is kept up to date; an n-gram is looked for in the whole text at every step.
+    text = np.where(c["suffix"] > 0, 1.0, context / 500.0)
+    lookup = np.where(c["lookup"] > 0, running * p["lookup_request_ms"] * text, 0.0)
     return neural + lookup
 
 
