@@ -7,6 +7,7 @@ toward zero, so that an unknown target or data set is the mean of its kind. `acc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from advisor.cases.table import Labels, Table
 from profiles.methods import method
 
 MOST_POSITIONS = 64
+_EDITS = re.compile(r"edit|instructcoder")
+"""Data sets whose answers repeat most of the prompt: a lookup finds there what it finds in no other text."""
 
 
 def lengths(eta: Any, fade: Any, k: Any) -> Any:
@@ -32,7 +35,9 @@ def effect_names(label: Labels, tree: bool, foreign: bool) -> list[tuple[str, st
     described = method(label.method)
     side = "lookup" if described.drafter == "lookup" else "neural"
     found = [("method", label.method), ("drafter", described.drafter)]
-    if label.family:
+    if side == "lookup" and _EDITS.search(label.dataset):
+        found.append(("copied", "lookup:edit"))
+    elif label.family:
         found.append(("copied" if side == "lookup" else "family", f"{side}:{label.family}"))
     if label.dataset:
         found.append(("dataset", f"{side}:{label.dataset}"))
