@@ -176,6 +176,8 @@ def _running(case: Case) -> float | None:
     if case.load_kind not in ("batch_size", "concurrency") or not case.load_value:
         return None
     limit = case.load_kind == "concurrency" and case.load_value >= _LIMIT and case.output_len is None
+    # Agents fan out: their requests are more than a set has prompts, and fill what the KV cache holds.
+    limit = limit and case.family is not Task.AGENT
     return _AT_A_LIMIT if limit else case.load_value
 
 
