@@ -146,7 +146,9 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     import numpy as np
 
     vllm = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
-    older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
+    # Requests with a match and without verify different numbers of tokens: no whole graph was captured for that.
+    ragged = (c["lookup"] > 0) & (running > 1)
+    older = np.where((c["older"] > 0) | ragged, p["piecewise_layer_ms"], 0.0)
     hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
@@ -172,9 +174,9 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     q = p["overlap"]
     once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
     neural = np.where(c["draft_read"] > 0, passes * once, 0.0)
-    # A trie is kept up to date; an n-gram is looked for in the whole text at every step.
-    text = np.where(c["suffix"] > 0, 1.0, context / 500.0)
-    lookup = np.where(c["lookup"] > 0, running * p["lookup_request_ms"] * text, 0.0)
+    # An n-gram is looked for in the whole text at every step; a suffix tree is kept up to date, request by request.
+    each = np.where(c["suffix"] > 0, p["tree_request_ms"], p["lookup_request_ms"] * context / 500.0)
+    lookup = np.where(c["lookup"] > 0, running * each, 0.0)
     return neural + lookup
 
 
@@ -214,7 +216,8 @@ def _draft_prefill_ms(c: Columns, p: Constants) -> Any:
     import numpy as np
 
     compute = c["prompt"] * 2.0 * c["draft_read"] / c["tp"] / (c["tflops16"] * 1e9 * p["compute_efficiency"])
-    return np.where(c["always_drafts"] > 0, compute, 0.0)
+    tree = c["prompt"] * p["tree_token_ms"]
+    return np.where(c["always_drafts"] > 0, compute, np.where(c["suffix"] > 0, tree, 0.0))
 
 
 def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
