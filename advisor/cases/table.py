@@ -214,3 +214,12 @@ def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
         kept.append(case)
     matrix = np.array(rows, dtype=float).reshape(len(rows), len(COLUMNS))
     return Table({name: matrix[:, i] for i, name in enumerate(COLUMNS)}, tuple(kept), tuple(labels)), refused
+
+
+def rows_of(table: Table, index: Any) -> Table:
+    """The table's rows at `index`, in that order."""
+    return Table(
+        {name: column[index] for name, column in table.of.items()},
+        tuple(table.cases[i] for i in index),
+        tuple(table.labels[i] for i in index),
+    )

@@ -1,6 +1,7 @@
 """The step time of many setups at once: bytes and operations over the hardware's rates, plus the host's time.
 
-A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes).
+A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes); or of
+shape (rows,), a value of its own for each row.
 Columns come from `advisor.cases.table`, constants from `physics.json` (fitted; `make fit` writes it). Times are
 milliseconds. One step of the target serves `tokens` tokens of `running` requests; a speculating step adds the drafter's
 passes and the host's work, and, where a lookup found nothing, verifies one token instead of k + 1.
@@ -233,11 +234,12 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
     load_plain, load_own = running, running
     if bool(np.any(with_rate)):
         few = {name: column[with_rate] for name, column in c.items()}
+        own_p = {name: value[with_rate] if np.ndim(value) == 1 else value for name, value in p.items()}
         shape = np.broadcast_shapes(running.shape, np.shape(matched), np.shape(p["match_rate"]))
         load_plain, load_own = (np.array(np.broadcast_to(running, shape)) for _ in range(2))
         rate_matched, rate_length = matched[..., with_rate], acceptance[..., with_rate]
-        load_plain[..., with_rate] = _load_at_rate(few, p, 1.0, rate_matched, False)
-        load_own[..., with_rate] = _load_at_rate(few, p, rate_length, rate_matched, True)
+        load_plain[..., with_rate] = _load_at_rate(few, own_p, 1.0, rate_matched, False)
+        load_own[..., with_rate] = _load_at_rate(few, own_p, rate_length, rate_matched, True)
     plain = step_times(c, p, load_plain, matched)
     own = step_times(c, p, load_own, matched) if bool(np.any(with_rate)) else plain
     before = _request_ms(c, p, plain, load_plain, 1.0, False)
