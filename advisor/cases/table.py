@@ -122,6 +122,9 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     devices = float(case.tensor_parallel or case.n_gpus or 0)
     devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
+    if case.load_kind == "qps":
+        # Requests at a rate come from serving benchmarks, which ask for the sets' own answers' lengths.
+        output_default /= 3.0
     k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
     running = _running(case)
     qps = case.load_value if case.load_kind == "qps" and case.load_value else 0.0

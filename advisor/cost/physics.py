@@ -248,11 +248,14 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
 
 
 def most_running(c: Columns) -> Any:
-    """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits."""
+    """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits.
+
+    Those that run are at all stages of their answers: half of it, in the mean.
+    """
     import numpy as np
 
     room = 0.9 * c["memory"] * 2.0**30 * c["tp"] - c["params"] * c["bits"] / 8.0
-    context = c["prompt"] + c["output"]
+    context = c["prompt"] + 0.5 * c["output"]
     window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
     each = context * c["kv_bytes"] + window * c["window_kv_bytes"]
     # Weights that do not fit by this count were made to fit somehow: the load is then left as stated.
