@@ -289,7 +289,7 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
     piece = prompts / np.maximum(1e-9, mixed)
     context = c["prompt"] + 0.5 * c["output"]
     alone = {**c, "state": 0.0 * c["state"]}
-    tokens = piece * p["prefill_share"] + each * decoding
+    tokens = piece + each * decoding
     joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * decoding
     left = np.maximum(0.0, steps - mixed)
     together = mixed * joint + others * own_prefill + left * step
