@@ -9,8 +9,8 @@ from advisor.cases.table import Table
 
 # Standard deviations the effects are shrunk by, in logits. Assumed: others gave no smaller errors on publications left
 # out.
-SHRINKAGE = {"method": 0.5, "drafter": 0.4, "family": 0.3, "copied": 0.6, "dataset": 0.2, "target": 0.2, "target_method": 0.2,
-             "draft": 0.35, "tree": 0.4, "engine": 0.15, "publication": 0.3}
+SHRINKAGE = {"method": 0.5, "drafter": 0.4, "family": 0.3, "copied": 0.6, "dataset": 0.2, "target": 0.2,
+             "target_method": 0.2, "draft": 0.35, "tree": 0.4, "engine": 0.15, "publication": 0.3}
 _SLOPES = {"temperature": (-0.3, 0.2), "size": (0.0, 0.1), "draft_share": (0.2, 0.15), "long_prompt": (-0.1, 0.15),
            "lookup_prompt": (0.15, 0.15)}
 _FADE = (0.1, 0.15)
