@@ -7,6 +7,7 @@ toward zero, so that an unknown target or data set is the mean of its kind. `acc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from advisor.cases.table import Labels, Table
 from profiles.methods import method
 
 MOST_POSITIONS = 64
+_EDITS = re.compile(r"edit|instructcoder")
+"""Data sets whose answers repeat most of the prompt: a lookup finds there what it finds in no other text."""
 
 
 def lengths(eta: Any, fade: Any, k: Any) -> Any:
@@ -32,8 +35,10 @@ def effect_names(label: Labels, tree: bool, foreign: bool) -> list[tuple[str, st
     described = method(label.method)
     side = "lookup" if described.drafter == "lookup" else "neural"
     found = [("method", label.method), ("drafter", described.drafter)]
-    if label.family:
-        found.append(("family", f"{side}:{label.family}"))
+    if side == "lookup" and _EDITS.search(label.dataset):
+        found.append(("copied", "lookup:edit"))
+    elif label.family:
+        found.append(("copied" if side == "lookup" else "family", f"{side}:{label.family}"))
     if label.dataset:
         found.append(("dataset", f"{side}:{label.dataset}"))
     if label.target:
@@ -63,7 +68,7 @@ def numeric_effects(table: Table) -> dict[str, Any]:
         "size": np.where(neural, size, 0.0),
         "draft_share": np.where(c["drafter_model"] > 0, share, 0.0),
         "long_prompt": np.where(trained, np.maximum(0.0, np.log(np.maximum(c["prompt"], 1.0) / 2048.0)), 0.0),
-        "lookup_prompt": np.where(neural, 0.0, np.log(np.maximum(c["prompt"], 32.0) / 300.0)),
+        "lookup_prompt": np.where(neural, 0.0, np.log(np.clip(c["prompt"], 32.0, 1000.0) / 300.0)),
     }
 
 
@@ -105,5 +110,8 @@ def _sum_of(
             total += known[name]
         else:
             variance += unseen.get(kind, 0.0) ** 2
-    variance += sum(unseen.get(kind, 0.0) ** 2 for kind in ("family", "dataset", "target") if kind not in present)
+    without = {"dataset", "target"} - present
+    if not present & {"family", "copied"}:
+        without.add("copied" if ("drafter", "lookup") in names else "family")
+    variance += sum(unseen.get(kind, 0.0) ** 2 for kind in without)
     return total, variance

@@ -1,7 +1,7 @@
 """What the physics leaves: how sure a prediction is, and what local measurements of the setup say about it.
 
-A setup's error in logarithms is a part common to all its loads and k, a part that is alike only nearby, and noise.
-Local measurements are conditioned on (Gaussian), so an offset seen at one load fades with the distance from it.
+A setup's error in logarithms is what its causes do to it at this load and k (`advisor.cases.spread`), a part common to
+all its loads, a part that is alike only nearby, and noise. Local measurements are conditioned on (Gaussian).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.cases.case import LocalPoint
 from advisor.cases.model import Model
-from advisor.cases.pricing import Priced, matched_share, rescaled_length
-from advisor.cases.table import Table
+from advisor.cases.pricing import Priced
+from advisor.cases.spread import CAUSES, Linear, cause_sds, condition, linearised, own_setting, points_of, slopes
+from advisor.cases.table import Table, rows_of
 
 Z80 = 1.2815515655446004
 
@@ -28,25 +28,53 @@ class Judged:
     calibrated: Any
 
 
-def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, errors: Any = None) -> Judged:
+@dataclass(frozen=True)
+class Local:
+    """What judging needs and the residual's parameters do not change: slopes by cause, and the local measurements."""
+
+    by_cause: Any
+    measured: Linear | None
+    offset: Any
+    """Correction of each local measurement."""
+
+
+def local(table: Table, priced: Priced, model: Model) -> Local:
+    """The causes' slopes at every row, and its local measurements."""
+    import numpy as np
+
+    _, by_cause = slopes(own_setting(table, priced), model, np.zeros((len(CAUSES), len(table))))
+    points = points_of(table, priced, model)
+    if points is None:
+        return Local(by_cause, None, None)
+    part = rows_of(table, points.row)
+    moved = replace(part, of=dict(points.setting.columns))
+    logs = priced.log_speedup[points.row]
+    there = Priced(logs, points.setting.length, np.zeros(len(logs)), priced.given[points.row])
+    offset = correction(moved, there, model.residual) + fleet_shift(part, model.residual)
+    lines = linearised(table, priced, model, points, offset, doubt(table, model.residual))
+    return Local(by_cause, lines, offset)
+
+
+def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, known: Local | None = None) -> Judged:
     """Corrected predictions with their spread.
 
-    scaled: False leaves the conformal factors out (they are fitted on what this gives). errors: those of the local
-    measurements where the caller has them already (`local_errors`).
+    scaled: False leaves the conformal factors out (they are fitted on what this gives). known: what `local` gave,
+    where the caller has it already.
     """
     import numpy as np
 
     r = model.residual
-    middle = priced.log_speedup + correction(table, priced, r) + fleet_shift(table, r)
-    prior = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + doubt(table, r)
-    variance = prior + (r["acceptance_weight"] * priced.acceptance_log_sd) ** 2
+    known = known or local(table, priced, model)
+    own_offset = correction(table, priced, r) + fleet_shift(table, r)
+    middle = priced.log_speedup + own_offset
+    extra = doubt(table, r)
+    caused = np.sum((known.by_cause * cause_sds(priced, r)) ** 2, axis=0)
+    variance = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + extra + caused
     calibrated = np.zeros(len(table), dtype=bool)
-    if errors is None:
-        errors = local_errors(table, priced, model)
-    for i, offset, left in _conditioned(table, priced, model, errors):
-        middle[i] += offset
-        variance[i] = left
-        calibrated[i] = True
+    if known.measured is not None:
+        rows = known.measured.rows
+        ratio, left, _ = condition(table, priced, model, known.measured, extra, known.offset)
+        middle[rows], variance[rows], calibrated[rows] = ratio + own_offset[rows], left, True
     spread = np.sqrt(variance)
     if scaled:
         factors = r["conformal"]
@@ -121,70 +149,6 @@ def doubt(table: Table, residual: Mapping[str, Any]) -> Any:
         + d["rate"] ** 2 * (c["qps"] > 0)
         + d["small_target"] ** 2 * (c["active"] < 2e9)
         + d["other_engine"] ** 2 * c["other_engine"]
-    )
-
-
-def _conditioned(table: Table, priced: Priced, model: Model, errors: Any) -> list[tuple[int, float, float]]:
-    """(row, offset of the middle, variance left) of every row with local measurements."""
-    import numpy as np
-
-    r = model.residual
-    found: list[tuple[int, float, float]] = []
-    extra = doubt(table, r)
-    at = 0
-    for i, case in enumerate(table.cases):
-        n = len(case.measured)
-        if not n:
-            continue
-        own = errors[at : at + n]
-        at += n
-        unknown = float(r["acceptance_weight"] * priced.acceptance_log_sd[i]) ** 2
-        common = r["setup_sd"] ** 2 + unknown + float(extra[i])
-        loads = np.log([p.load_value for p in case.measured] + [case.load_value or 1.0])
-        depths = np.log1p([float(p.k) for p in case.measured] + [float(table.of["k"][i])])
-        distance = np.abs(loads[:, None] - loads[None, :]) / r["load_length"]
-        distance = distance + np.abs(depths[:, None] - depths[None, :]) / r["k_length"]
-        kernel = common + r["local_sd"] ** 2 * np.exp(-distance)
-        seen = kernel[:n, :n] + r["noise_sd"] ** 2 * np.eye(n)
-        weights = np.linalg.solve(seen, kernel[:n, n])
-        left = kernel[n, n] + r["noise_sd"] ** 2 - float(kernel[:n, n] @ weights)
-        found.append((i, float(weights @ own), max(left, r["noise_sd"] ** 2)))
-    return found
-
-
-def local_errors(table: Table, priced: Priced, model: Model) -> Any:
-    """ln(measured / predicted) at every local measurement, row by row."""
-    import numpy as np
-
-    from advisor.cost.physics import speedup
-
-    pairs: list[tuple[int, LocalPoint]] = [(i, p) for i, case in enumerate(table.cases) for p in case.measured]
-    if not pairs:
-        return np.zeros(0)
-    index = np.array([i for i, _ in pairs])
-    part = rows_of(table, index)
-    values = np.array([point.load_value for _, point in pairs])
-    rated = np.array([point.load_kind == "qps" for _, point in pairs])
-    ks = np.array([float(point.k) for _, point in pairs])
-    ks = np.where(ks > 0, ks, part.of["k"])
-    own_length = priced.acceptance[index]
-    same = ks == part.of["k"]
-    length = np.where(same, own_length, np.minimum(rescaled_length(part, model, own_length, ks), ks + 1.0))
-    columns = {**part.of, "k": ks, "running": np.where(rated, 1.0, values), "qps": np.where(rated, values, 0.0)}
-    there = speedup(columns, model.constants, length, matched_share(model.constants, length))
-    logs = np.log(there)
-    moved = replace(part, of=columns)
-    logs = logs + correction(moved, Priced(logs, length, np.zeros(len(index)), priced.given[index]), model.residual)
-    logs = logs + fleet_shift(part, model.residual)
-    return np.log(np.array([point.speedup for _, point in pairs])) - logs
-
-
-def rows_of(table: Table, index: Any) -> Table:
-    """The table's rows at `index`, in that order."""
-    return Table(
-        {name: column[index] for name, column in table.of.items()},
-        tuple(table.cases[i] for i in index),
-        tuple(table.labels[i] for i in index),
     )
 
 

@@ -13,22 +13,28 @@ from advisor.cases.facts import card_facts, draft_facts, target_facts
 from profiles.methods import method
 from profiles.workload import Task
 
-# Lengths published benchmarks use where the row does not say: dataset means of the usual serving benchmarks.
+# Lengths where the row does not say: prompts of the usual sets, and answers as instruct models write them with 1,024 to
+# 2,048 tokens allowed (the sets' own reference answers are a third of that and price prompts too high).
 _LENGTHS: dict[Task | None, tuple[float, float]] = {
-    Task.CODE: (200.0, 400.0),
-    Task.JSON_SQL: (400.0, 150.0),
-    Task.MATH: (120.0, 400.0),
-    Task.CHAT: (150.0, 400.0),
-    Task.SUMMARIZATION: (850.0, 150.0),
-    Task.TRANSLATION: (100.0, 120.0),
-    Task.CREATIVE: (80.0, 600.0),
-    Task.RAG_LONG_CONTEXT: (2500.0, 200.0),
+    Task.CODE: (200.0, 1200.0),
+    Task.JSON_SQL: (400.0, 450.0),
+    Task.MATH: (120.0, 1200.0),
+    Task.CHAT: (150.0, 1200.0),
+    Task.SUMMARIZATION: (850.0, 450.0),
+    Task.TRANSLATION: (100.0, 360.0),
+    Task.CREATIVE: (80.0, 1800.0),
+    Task.RAG_LONG_CONTEXT: (2500.0, 600.0),
     Task.AGENT: (5000.0, 250.0),
     Task.REASONING: (200.0, 3000.0),
-    Task.MIXED: (300.0, 500.0),
-    None: (512.0, 300.0),
+    Task.MIXED: (300.0, 1500.0),
+    None: (512.0, 900.0),
 }
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
+_LIMIT = 256.0
+"""vLLM's usual max_num_seqs."""
+_AT_A_LIMIT = 64.0
+"""Sets that speculation is measured on have some eighty prompts a task (Spec-Bench, MT-bench), and answers of many
+lengths: the last ones run alone."""
 
 COLUMNS = (
     "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
@@ -116,8 +122,11 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     devices = float(case.tensor_parallel or case.n_gpus or 0)
     devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
+    if case.load_kind == "qps":
+        # Requests at a rate come from serving benchmarks, which ask for the sets' own answers' lengths.
+        output_default /= 3.0
     k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
-    running = case.load_value if case.load_kind in ("batch_size", "concurrency") and case.load_value else None
+    running = _running(case)
     qps = case.load_value if case.load_kind == "qps" and case.load_value else 0.0
     assumed = (
         2.0 * card.assumed
@@ -162,6 +171,20 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     )
 
 
+def _running(case: Case) -> float | None:
+    """Requests that run at once; None where no such load is stated.
+
+    A concurrency of an engine's default limit, of requests nobody gave lengths of, is that limit and no load: how many
+    ran was up to the text's prompts.
+    """
+    if case.load_kind not in ("batch_size", "concurrency") or not case.load_value:
+        return None
+    limit = case.load_kind == "concurrency" and case.load_value >= _LIMIT and case.output_len is None
+    # Agents fan out: their requests are more than a set has prompts, and fill what the KV cache holds.
+    limit = limit and case.family is not Task.AGENT
+    return _AT_A_LIMIT if limit else case.load_value
+
+
 def _needed_devices(weight_bytes: float, bandwidth_gbs: float) -> float:
     """Devices a model is usually served on where nobody says: the next power of two that holds its weights."""
     memory = 24e9 if bandwidth_gbs < 1200 else 70e9 if bandwidth_gbs < 4000 else 130e9
@@ -195,3 +218,12 @@ def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
         kept.append(case)
     matrix = np.array(rows, dtype=float).reshape(len(rows), len(COLUMNS))
     return Table({name: matrix[:, i] for i, name in enumerate(COLUMNS)}, tuple(kept), tuple(labels)), refused
+
+
+def rows_of(table: Table, index: Any) -> Table:
+    """The table's rows at `index`, in that order."""
+    return Table(
+        {name: column[index] for name, column in table.of.items()},
+        tuple(table.cases[i] for i in index),
+        tuple(table.labels[i] for i in index),
+    )

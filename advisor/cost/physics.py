@@ -1,6 +1,7 @@
 """The step time of many setups at once: bytes and operations over the hardware's rates, plus the host's time.
 
-A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes).
+A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes); or of
+shape (rows,), a value of its own for each row.
 Columns come from `advisor.cases.table`, constants from `physics.json` (fitted; `make fit` writes it). Times are
 milliseconds. One step of the target serves `tokens` tokens of `running` requests; a speculating step adds the drafter's
 passes and the host's work, and, where a lookup found nothing, verifies one token instead of k + 1.
@@ -26,6 +27,9 @@ class StepTimes:
     overhead: Any
     prefill: Any
     draft_prefill: Any
+    drafted: Any
+    """Mean drafted tokens of a step for each request."""
+    host: Any
 
     @property
     def speculating(self) -> Any:
@@ -113,7 +117,10 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     base = _pass_ms(c, p, running, running, context, running) + host
     drafted = drafted_tokens(c, p, matched)
     tokens = running * (1.0 + drafted)
-    verify = _pass_ms(c, p, tokens, running, context, running * (1.0 + drafted) ** gamma) + host
+    # vLLM's first engine verified every drafted token as a request of its own, which read the KV again.
+    first = (1.0 - c["sglang"]) * np.maximum(0.0, 1.0 - c["era"] / 0.2)
+    readers = running * (1.0 + first * drafted)
+    verify = _pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
     verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
@@ -125,6 +132,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
         overhead=_overhead_ms(c, p, running, tokens),
         prefill=_prefill_ms(c, p, host, running),
         draft_prefill=_draft_prefill_ms(c, p),
+        drafted=drafted,
+        host=host,
     )
 
 
@@ -138,7 +147,9 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     import numpy as np
 
     vllm = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
-    older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
+    # Requests with a match and without verify different numbers of tokens: no whole graph was captured for that.
+    ragged = (c["lookup"] > 0) & (running > 1)
+    older = np.where((c["older"] > 0) | ragged, p["piecewise_layer_ms"], 0.0)
     hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
@@ -164,7 +175,9 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     q = p["overlap"]
     once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
     neural = np.where(c["draft_read"] > 0, passes * once, 0.0)
-    lookup = np.where(c["lookup"] > 0, running * p["lookup_request_ms"], 0.0)
+    # An n-gram is looked for in the whole text at every step; a suffix tree is kept up to date, request by request.
+    each = np.where(c["suffix"] > 0, p["tree_request_ms"], p["lookup_request_ms"] * context / 500.0)
+    lookup = np.where(c["lookup"] > 0, running * each, 0.0)
     return neural + lookup
 
 
@@ -204,7 +217,8 @@ def _draft_prefill_ms(c: Columns, p: Constants) -> Any:
     import numpy as np
 
     compute = c["prompt"] * 2.0 * c["draft_read"] / c["tp"] / (c["tflops16"] * 1e9 * p["compute_efficiency"])
-    return np.where(c["always_drafts"] > 0, compute, 0.0)
+    tree = c["prompt"] * p["tree_token_ms"]
+    return np.where(c["always_drafts"] > 0, compute, np.where(c["suffix"] > 0, tree, 0.0))
 
 
 def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
@@ -220,36 +234,73 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
     load_plain, load_own = running, running
     if bool(np.any(with_rate)):
         few = {name: column[with_rate] for name, column in c.items()}
+        own_p = {name: value[with_rate] if np.ndim(value) == 1 else value for name, value in p.items()}
         shape = np.broadcast_shapes(running.shape, np.shape(matched), np.shape(p["match_rate"]))
         load_plain, load_own = (np.array(np.broadcast_to(running, shape)) for _ in range(2))
         rate_matched, rate_length = matched[..., with_rate], acceptance[..., with_rate]
-        load_plain[..., with_rate] = _load_at_rate(few, p, 1.0, rate_matched, False)
-        load_own[..., with_rate] = _load_at_rate(few, p, rate_length, rate_matched, True)
+        load_plain[..., with_rate] = _load_at_rate(few, own_p, 1.0, rate_matched, False)
+        load_own[..., with_rate] = _load_at_rate(few, own_p, rate_length, rate_matched, True)
     plain = step_times(c, p, load_plain, matched)
     own = step_times(c, p, load_own, matched) if bool(np.any(with_rate)) else plain
-    before = _request_ms(c, plain.baseline, plain.prefill, load_plain, 1.0)
-    after = _request_ms(c, own.speculating, own.prefill + own.draft_prefill, load_own, acceptance)
+    before = _request_ms(c, p, plain, load_plain, 1.0, False)
+    after = _request_ms(c, p, own, load_own, acceptance, True)
     return np.where(c["k"] > 0, before / after, 1.0)
 
 
 def most_running(c: Columns) -> Any:
-    """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits."""
+    """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits.
+
+    Those that run are at all stages of their answers: half of it, in the mean.
+    """
     import numpy as np
 
     room = 0.9 * c["memory"] * 2.0**30 * c["tp"] - c["params"] * c["bits"] / 8.0
-    context = c["prompt"] + c["output"]
+    context = c["prompt"] + 0.5 * c["output"]
     window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
     each = context * c["kv_bytes"] + window * c["window_kv_bytes"]
     # Weights that do not fit by this count were made to fit somehow: the load is then left as stated.
     return np.where((room > 0) & (each > 0), np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
 
 
-def _request_ms(c: Columns, step: Any, prefill: Any, running: Any, acceptance: Any) -> Any:
-    """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for."""
+def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, acceptance: Any, speculating: bool) -> Any:
+    """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for.
+
+    Engines of before chunked prefill, and SGLang, run prompts in passes of their own. vLLM since its first rewrite
+    puts pieces of prompts into decode steps, up to a budget of tokens: such a step computes all the time, so a plain
+    token rides along for nearly nothing and a drafted one costs its full operations, and room that prompts lose.
+    """
     import numpy as np
 
+    step = times.speculating if speculating else times.baseline
+    extra = times.draft + times.overhead if speculating else 0.0
+    own_prefill = times.draft_prefill if speculating else 0.0
     others = np.where(c["metric_tpot"] > 0, np.maximum(0.0, running - 1.0), running)
-    return others * prefill + c["output"] * step / acceptance
+    steps = c["output"] / acceptance
+    apart = others * (times.prefill + own_prefill) + steps * step
+    mixes = (c["sglang"] <= 0) & (c["era"] >= 0.2) & (c["prompt"] > 0)
+    if not bool(np.any(mixes)):
+        return apart
+    each = running * (1.0 + (times.drafted if speculating else 0.0))
+    budget = token_budget(c)
+    prompts = np.maximum(1.0, others * c["prompt"])
+    decoding = np.minimum(1.0, steps / np.maximum(1.0, prompts / budget))
+    room = np.maximum(0.25 * budget, budget - each * decoding)
+    mixed = np.maximum(np.minimum(1.0, others), prompts / room)
+    piece = prompts / np.maximum(1e-9, mixed)
+    context = c["prompt"] + 0.5 * c["output"]
+    alone = {**c, "state": 0.0 * c["state"]}
+    tokens = piece + each * decoding
+    joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * decoding
+    left = np.maximum(0.0, steps - mixed)
+    together = mixed * joint + others * own_prefill + left * step
+    return np.where(mixes, together, apart)
+
+
+def token_budget(c: Columns) -> Any:
+    """Tokens of a step that vLLM schedules by default: more where the card has 70 GiB and is none before Hopper."""
+    import numpy as np
+
+    return np.where((c["memory"] >= 70.0) & (c["older"] <= 0), 8192.0, 2048.0)
 
 
 def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, speculating: bool) -> Any:
@@ -266,9 +317,7 @@ def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, specu
         ends = []
         for load in (low, high):
             times = step_times(c, p, load, matched)
-            step = times.speculating if speculating else times.baseline
-            prefill = times.prefill + (times.draft_prefill if speculating else 0.0)
-            ends.append(_request_ms(c, step, prefill, load, acceptance))
+            ends.append(_request_ms(c, p, times, load, acceptance, speculating))
         slope = np.maximum(0.0, (ends[1] - ends[0]) / (high - low))
         fixed = np.maximum(1e-6, ends[0] - slope * low)
         rate = c["qps"] / 1000.0

@@ -62,6 +62,9 @@ PRIORS: dict[str, Prior] = {
                           "(SpecDecode-Bench simulator)"),
     "sglang_draft": Prior(0.5, 0.4, "times", "SGLang's passes of a drafter, captured as one graph", _ASSUMED),
     "draft_token_ms": Prior(0.0008, 0.6, "ms", "each token of a drafter's pass", "SpecDecode-Bench simulator"),
+    "tree_request_ms": Prior(0.03, 0.6, "ms", "growing a request's suffix tree by a step and drafting from it, on the "
+                             "CPU", _ASSUMED),
+    "tree_token_ms": Prior(0.0015, 0.6, "ms", "putting a token of a prompt into a suffix tree of depth 24", _ASSUMED),
     "lookup_request_ms": Prior(0.004, 0.6, "ms", "matching one request's text",
                                "n-gram draft is 0.59 % of verify (SpecDecode-Bench simulator)"),
     "round_vllm_ms": Prior(0.3, 0.6, "ms", "a speculating step's host work", _ASSUMED),

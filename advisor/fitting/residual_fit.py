@@ -13,11 +13,12 @@ from typing import Any
 
 from advisor.cases.model import Model
 from advisor.cases.pricing import price
-from advisor.cases.residual import Z80, judge, local_errors
+from advisor.cases.residual import Z80, Local, judge, local
 from advisor.cases.table import Table
 
 _SEARCHED = ("setup_sd", "local_sd", "noise_sd", "load_length", "k_length", "acceptance_weight")
 _DOUBTS = ("assumed", "consumer", "weight_only", "hybrid", "lookup", "rate", "small_target")
+_CAUSES = ("drafting", "host", "round", "compute", "experts")
 _ROUNDS = 3
 _PULL = 0.35
 """Log standard deviation of a parameter around where it starts: a few publications must not set them alone."""
@@ -41,12 +42,12 @@ class Unseen:
 class _Prepared:
     unseen: Unseen
     priced: Any
-    errors: Any
+    known: Local
 
 
 def _prepare(unseen: Unseen) -> _Prepared:
     priced = price(unseen.table, unseen.model)
-    return _Prepared(unseen, priced, local_errors(unseen.table, priced, unseen.model))
+    return _Prepared(unseen, priced, local(unseen.table, priced, unseen.model))
 
 
 def _scores(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> list[tuple[str, str, Any, Any]]:
@@ -54,7 +55,7 @@ def _scores(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> list[tup
     found = []
     for item in prepared:
         model = Model(item.unseen.model.constants, item.unseen.model.acceptance, residual)
-        judged = judge(item.unseen.table, item.priced, model, scaled=False, errors=item.errors)
+        judged = judge(item.unseen.table, item.priced, model, scaled=False, known=item.known)
         found.append((item.unseen.publication, item.unseen.kind, item.unseen.log_speedup - judged.log_speedup,
                       judged.log_sd))
     return found
@@ -79,13 +80,16 @@ def fit_residual(blocks: Sequence[Unseen], start: dict[str, Any]) -> dict[str, A
 
     def pulled(trial: dict[str, Any]) -> float:
         away = [math.log(trial[name] / start[name]) for name in _SEARCHED]
-        away += [math.log(trial["doubt_sd"][name] / start["doubt_sd"][name]) for name in _DOUBTS]
+        for holder, names in (("doubt_sd", _DOUBTS), ("cause_sd", _CAUSES)):
+            away += [math.log(trial[holder][name] / start[holder][name]) for name in names]
         return _loss(prepared, trial) + 0.5 * sum((v / _PULL) ** 2 for v in away)
 
     best = pulled(found)
     for turn in range(_ROUNDS):
         factor = 1.4 if turn == 0 else 1.2 if turn == 1 else 1.1
-        for place, name in [("", n) for n in _SEARCHED] + [("doubt_sd", n) for n in _DOUBTS]:
+        for place, name in [("", n) for n in _SEARCHED] + [("doubt_sd", n) for n in _DOUBTS] + [
+            ("cause_sd", n) for n in _CAUSES
+        ]:
             for way in (factor, 1.0 / factor):
                 trial = copy.deepcopy(found)
                 holder = trial[place] if place else trial

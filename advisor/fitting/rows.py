@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.cases.case import LOAD_KINDS, parse_case
-from advisor.cases.table import Table, table_of
+from advisor.cases.table import Table, rows_of, table_of
 from profiles.catalog.measurements import Measurement, measurements
 from profiles.errors import InputError
 
@@ -26,8 +26,6 @@ class Rows:
 
     def without(self, publication: str | None) -> Rows:
         """The rows of all other publications."""
-        from advisor.cases.residual import rows_of
-
         kept = [i for i, row in enumerate(self.of) if row.source_group != publication]
         return Rows(rows_of(self.table, kept), tuple(self.of[i] for i in kept))
 

@@ -7,7 +7,7 @@ from typing import Any
 from advisor.cases.acceptance import prior_lengths
 from advisor.cases.model import Model
 from advisor.cases.pricing import price
-from advisor.cases.table import Table
+from advisor.cases.table import Table, rows_of
 from advisor.fitting.acceptance_fit import fit_acceptance
 from advisor.fitting.physics_fit import fit_physics, whitening
 from advisor.fitting.rows import Rows, setup_of
@@ -20,6 +20,7 @@ VAGUE_SD = 0.25
 NO_RESIDUAL: dict[str, Any] = {
     "setup_sd": 0.11, "local_sd": 0.08, "noise_sd": 0.03, "load_length": 2.0, "k_length": 1.0,
     "acceptance_weight": 0.8, "correction": {"kind": "none"},
+    "cause_sd": {"drafting": 0.4, "host": 0.5, "round": 0.6, "compute": 0.35, "experts": 0.5},
     "doubt_sd": {"assumed": 0.05, "consumer": 0.1, "weight_only": 0.12, "hybrid": 0.08, "lookup": 0.06, "rate": 0.25,
                  "small_target": 0.2, "other_engine": 0.1},
     "conformal": {"given": 1.0, "not_given": 1.0, "calibrated": 1.0},
@@ -43,8 +44,6 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
     known; so the prior is fitted twice, and the constants after each.
     """
     import numpy as np
-
-    from advisor.cases.residual import rows_of
 
     observed = np.array([row.acceptance_length for row in acceptance.of], dtype=float)
     publications = [row.source_group for row in acceptance.of]

@@ -123,3 +123,12 @@ def test_every_object_gets_an_answer_of_the_same_shape(changes: dict[str, Any]) 
     if found["error"] is None:
         assert found["speedup_low"] <= found["speedup"] <= found["speedup_high"]
     json.dumps(found, allow_nan=False)
+
+
+def test_a_setup_measured_at_one_load_is_surest_there() -> None:
+    point = {"load_kind": "concurrency", "load_value": 1, "k": 3, "speedup": 1.3}
+    for length in (None, 2.4):
+        alone = predicted(concurrency=1, mean_acceptance_length=length, measured=[point])
+        loaded = predicted(concurrency=128, mean_acceptance_length=length, measured=[point])
+        assert alone["speedup"] == pytest.approx(1.3, rel=0.1)
+        assert loaded["speedup_high"] / loaded["speedup_low"] > alone["speedup_high"] / alone["speedup_low"]

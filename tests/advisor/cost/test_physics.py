@@ -102,7 +102,7 @@ def test_the_crossover_rises_with_context_where_reading_kv_dominates() -> None:
 
 
 def test_kv_is_shared_by_tensor_parallel_only_up_to_the_number_of_kv_heads() -> None:
-    long = {"target": "Qwen/Qwen3-235B-A22B", "prompt_len": 100_000, "concurrency": 64}
+    long = {"target": "Qwen/Qwen3-235B-A22B", "prompt_len": 100_000, "concurrency": 32}
 
     def kv(parallel: int) -> float:
         c = changed(columns(**long, tensor_parallel=parallel), read_always=1.0, routed=0.0, nvlink=1.0)
@@ -129,3 +129,19 @@ def test_a_higher_arrival_rate_is_a_higher_load() -> None:
     c = columns(target="meta-llama/Llama-3.3-70B-Instruct", tensor_parallel=4, method="draft_model", k=4)
     slow, fast = (ratio(changed(c, qps=rate, running=1.0), 2.5) for rate in (0.5, 20.0))
     assert fast < slow
+
+
+def test_prompts_that_fill_the_steps_leave_little_to_gain() -> None:
+    agents = {"gpu": "A100 80GB", "method": "eagle3", "k": 3, "engine_version": "0.10.1", "output_len": 100,
+              "concurrency": 32}
+    short, long = (ratio(columns(**agents, prompt_len=prompt), 2.4) for prompt in (100, 8000))
+    assert long < 1.05 < short
+
+
+def test_the_first_engine_reads_the_kv_again_for_every_drafted_token() -> None:
+    def growth(version: str) -> float:
+        c = columns(engine_version=version, method="ngram", k=4, prompt_len=8000)
+        times = step_times(c, CONSTANTS, np.array([16.0]), np.array([1.0]))
+        return float(times.verify[0] - times.baseline[0])
+
+    assert growth("V0, 2024-10") > 2.0 * growth("0.10.1")

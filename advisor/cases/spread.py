@@ -1,0 +1,194 @@
+"""What may be off in a prediction, by cause, and what local measurements of the setup say about each cause.
+
+A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the verification's or the
+experts' is another than modelled. How much each matters at a load and k follows from the step-time model, so an offset
+measured at one load says something else of another load when its likely cause is host time than when it is acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.cases.case import LocalPoint
+from advisor.cases.model import Model
+from advisor.cases.pricing import Priced, matched_share, rescaled_length
+from advisor.cases.table import Table, rows_of
+
+CAUSES: Mapping[str, tuple[str, ...]] = {
+    "acceptance": (),
+    "drafting": ("draft_model_layer_ms", "draft_model_pass_ms", "head_layer_ms", "head_pass_ms", "block_pass_ms",
+                 "lookup_request_ms", "tree_request_ms"),
+    "host": ("step_host_vllm_ms", "step_host_old_ms", "step_host_sglang_ms", "step_host_old_sglang_ms", "layer_ms"),
+    "round": ("round_vllm_ms", "round_async_ms", "round_v0_ms", "round_sglang_ms", "sync_ms", "verify_layer_ms"),
+    "compute": ("verify_token_ms", "round_request_ms", "round_request_sglang_ms", "sync_request_ms"),
+    "experts": ("routing_temper",),
+}
+"""Constants that go up together where a cause is at work; compute and experts also slow the products themselves."""
+_INVERSE: Mapping[str, tuple[str, ...]] = {"compute": ("compute_efficiency",), "experts": ("moe_intensity",)}
+_STEP = 0.1
+_ROUNDS = 2
+_FARTHEST = 1.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Rows to evaluate: columns, acceptance length, and how much of a shift of the case's log length each feels."""
+
+    columns: Mapping[str, Any]
+    length: Any
+    scale: Any
+
+
+def log_speedup(setting: Setting, model: Model, shift: Any) -> Any:
+    """ln of the modelled speed-up with the causes shifted. shift: (causes, rows), in logarithms."""
+    import numpy as np
+
+    from advisor.cost.physics import speedup
+
+    constants: dict[str, Any] = dict(model.constants)
+    for row, (cause, names) in zip(shift, CAUSES.items(), strict=True):
+        for name in names:
+            constants[name] = constants[name] * np.exp(row)
+        for name in _INVERSE.get(cause, ()):
+            constants[name] = constants[name] * np.exp(-row)
+    k = setting.columns["k"]
+    length = np.clip(setting.length * np.exp(setting.scale * shift[0]), 1.01, np.maximum(1.01, k + 1.0))
+    return np.log(speedup(setting.columns, constants, length, matched_share(constants, length)))
+
+
+def slopes(setting: Setting, model: Model, shift: Any) -> tuple[Any, Any]:
+    """(ln speed-up, its derivative by each cause) at a shift: (rows,) and (causes, rows)."""
+    import numpy as np
+
+    found = []
+    for cause in range(len(CAUSES)):
+        ends = []
+        for way in (-_STEP, _STEP):
+            moved = shift.copy()
+            moved[cause] += way
+            ends.append(log_speedup(setting, model, moved))
+        found.append((ends[1] - ends[0]) / (2.0 * _STEP))
+    return log_speedup(setting, model, shift), np.array(found)
+
+
+def own_setting(table: Table, priced: Priced) -> Setting:
+    import numpy as np
+
+    return Setting(table.of, priced.acceptance, np.ones(len(table)))
+
+
+def cause_sds(priced: Priced, residual: Mapping[str, Any]) -> Any:
+    """Standard deviation of every cause's shift by row: (causes, rows). A stated length is off by nothing here."""
+    import numpy as np
+
+    sds: Mapping[str, float] = residual["cause_sd"]
+    rows = len(priced.acceptance)
+    return np.stack([
+        residual["acceptance_weight"] * priced.acceptance_log_sd if name == "acceptance"
+        else np.full(rows, float(sds[name])) for name in CAUSES
+    ])
+
+
+@dataclass(frozen=True)
+class Points:
+    """Local measurements of a table, flat: the table's row of each, its setting and ln of the measured speed-up."""
+
+    row: Any
+    setting: Setting
+    loads: Any
+    depths: Any
+    measured: Any
+
+
+def points_of(table: Table, priced: Priced, model: Model) -> Points | None:
+    """The local measurements, None where there are none."""
+    import numpy as np
+
+    pairs: list[tuple[int, LocalPoint]] = [(i, p) for i, case in enumerate(table.cases) for p in case.measured]
+    if not pairs:
+        return None
+    index = np.array([i for i, _ in pairs])
+    part = rows_of(table, index)
+    values = np.array([point.load_value for _, point in pairs])
+    rated = np.array([point.load_kind == "qps" for _, point in pairs])
+    ks = np.array([float(point.k) for _, point in pairs])
+    ks = np.where(ks > 0, ks, part.of["k"])
+    own = priced.acceptance[index]
+    length = np.where(ks == part.of["k"], own, np.minimum(rescaled_length(part, model, own, ks), ks + 1.0))
+    scale = np.clip(np.log(np.maximum(length, 1.02)) / np.log(np.maximum(own, 1.02)), 0.3, 3.0)
+    columns = {**part.of, "k": ks, "running": np.where(rated, 1.0, values), "qps": np.where(rated, values, 0.0)}
+    measured = np.log(np.array([point.speedup for _, point in pairs]))
+    return Points(index, Setting(columns, length, scale), np.log(values), np.log1p(ks), measured)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The rows with local measurements as lines in the causes' shifts, about the shift that explains the measurements.
+
+    Arrays of points have the points' order, arrays of rows that of `rows`; `at` says which points are a row's.
+    """
+
+    points: Points
+    rows: Any
+    at: list[Any]
+    shift: Any
+    there: Any
+    there_slopes: Any
+    here: Any
+    here_slopes: Any
+
+
+def linearised(table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any) -> Linear:
+    """The lines, by a few steps toward the likeliest shift. offset, extra: as `condition` wants them."""
+    import numpy as np
+
+    rows = np.unique(points.row)
+    place = np.searchsorted(rows, points.row)
+    setting = own_setting(rows_of(table, rows), Priced(*(column[rows] for column in (
+        priced.log_speedup, priced.acceptance, priced.acceptance_log_sd, priced.given))))
+    found = Linear(points, rows, [np.where(place == n)[0] for n in range(len(rows))],
+                   np.zeros((len(CAUSES), len(rows))), None, None, None, None)
+    for turn in range(_ROUNDS):
+        there, there_slopes = slopes(points.setting, model, found.shift[:, place])
+        here, here_slopes = slopes(setting, model, found.shift)
+        found = Linear(points, rows, found.at, found.shift, there, there_slopes, here, here_slopes)
+        if turn < _ROUNDS - 1:
+            _, _, shift = condition(table, priced, model, found, extra, offset)
+            found = Linear(points, rows, found.at, shift, there, there_slopes, here, here_slopes)
+    return found
+
+
+def condition(
+    table: Table, priced: Priced, model: Model, linear: Linear, extra: Any, offset: Any
+) -> tuple[Any, Any, Any]:
+    """(ln speed-up, variance, likeliest shift) of the rows with local measurements, Gaussian, given these.
+
+    extra: variance by row of the table, common to its loads beside the causes. offset: corrections by point of what the
+    step-time model says.
+    """
+    import numpy as np
+
+    r, points, shift = model.residual, linear.points, linear.shift
+    prior = cause_sds(priced, r)[:, linear.rows] ** 2
+    middle, variance, moved = np.zeros(len(linear.rows)), np.zeros(len(linear.rows)), np.zeros_like(shift)
+    own_load = np.log([table.cases[i].load_value or 1.0 for i in linear.rows])
+    own_depth = np.log1p(table.of["k"][linear.rows])
+    for n, own in enumerate(linear.at):
+        count = len(own)
+        loads, depths = np.append(points.loads[own], own_load[n]), np.append(points.depths[own], own_depth[n])
+        distance = np.abs(loads[:, None] - loads[None, :]) / r["load_length"]
+        distance = distance + np.abs(depths[:, None] - depths[None, :]) / r["k_length"]
+        rest = r["setup_sd"] ** 2 + extra[linear.rows[n]] + r["local_sd"] ** 2 * np.exp(-distance)
+        by_cause = linear.there_slopes[:, own]
+        j = np.vstack([by_cause.T, linear.here_slopes[:, n]])
+        kernel = rest + (j * prior[:, n]) @ j.T
+        seen = kernel[:count, :count] + r["noise_sd"] ** 2 * np.eye(count)
+        away = points.measured[own] - linear.there[own] - offset[own] + by_cause.T @ shift[:, n]
+        solved = np.linalg.solve(seen, away)
+        moved[:, n] = prior[:, n] * (by_cause @ solved)
+        middle[n] = linear.here[n] - linear.here_slopes[:, n] @ shift[:, n] + kernel[:count, count] @ solved
+        left = kernel[count, count] - kernel[:count, count] @ np.linalg.solve(seen, kernel[:count, count])
+        variance[n] = max(left, 0.0) + r["noise_sd"] ** 2
+    return middle, variance, np.clip(moved, -_FARTHEST, _FARTHEST)
