@@ -175,20 +175,27 @@ def condition(
     middle, variance, moved = np.zeros(len(linear.rows)), np.zeros(len(linear.rows)), np.zeros_like(shift)
     own_load = np.log([table.cases[i].load_value or 1.0 for i in linear.rows])
     own_depth = np.log1p(table.of["k"][linear.rows])
-    for n, own in enumerate(linear.at):
-        count = len(own)
-        loads, depths = np.append(points.loads[own], own_load[n]), np.append(points.depths[own], own_depth[n])
-        distance = np.abs(loads[:, None] - loads[None, :]) / r["load_length"]
-        distance = distance + np.abs(depths[:, None] - depths[None, :]) / r["k_length"]
-        rest = r["setup_sd"] ** 2 + extra[linear.rows[n]] + r["local_sd"] ** 2 * np.exp(-distance)
-        by_cause = linear.there_slopes[:, own]
-        j = np.vstack([by_cause.T, linear.here_slopes[:, n]])
-        kernel = rest + (j * prior[:, n]) @ j.T
-        seen = kernel[:count, :count] + r["noise_sd"] ** 2 * np.eye(count)
-        away = points.measured[own] - linear.there[own] - offset[own] + by_cause.T @ shift[:, n]
-        solved = np.linalg.solve(seen, away)
-        moved[:, n] = prior[:, n] * (by_cause @ solved)
-        middle[n] = linear.here[n] - linear.here_slopes[:, n] @ shift[:, n] + kernel[:count, count] @ solved
-        left = kernel[count, count] - kernel[:count, count] @ np.linalg.solve(seen, kernel[:count, count])
-        variance[n] = max(left, 0.0) + r["noise_sd"] ** 2
+    # Rows with equally many measurements are solved together: their kernels are one stack of equal squares.
+    counts = np.array([len(own) for own in linear.at])
+    for count in np.unique(counts):
+        n = np.flatnonzero(counts == count)
+        own = np.stack([linear.at[i] for i in n])
+        loads = np.concatenate([points.loads[own], own_load[n, None]], axis=1)
+        depths = np.concatenate([points.depths[own], own_depth[n, None]], axis=1)
+        distance = np.abs(loads[:, :, None] - loads[:, None, :]) / r["load_length"]
+        distance = distance + np.abs(depths[:, :, None] - depths[:, None, :]) / r["k_length"]
+        common = r["setup_sd"] ** 2 + extra[linear.rows[n]]
+        by_cause = np.moveaxis(linear.there_slopes[:, own], 0, -1)
+        here = linear.here_slopes[:, n].T
+        j = np.concatenate([by_cause, here[:, None, :]], axis=1)
+        kernel = np.einsum("nac,nc,nbc->nab", j, prior[:, n].T, j)
+        kernel += common[:, None, None] + r["local_sd"] ** 2 * np.exp(-distance)
+        seen, across = kernel[:, :count, :count] + r["noise_sd"] ** 2 * np.eye(count), kernel[:, :count, count]
+        moving = np.einsum("nac,cn->na", by_cause, shift[:, n])
+        away = points.measured[own] - linear.there[own] - offset[own] + moving
+        solved = np.linalg.solve(seen, np.stack([away, across], axis=-1))
+        moved[:, n] = prior[:, n] * np.einsum("nac,na->cn", by_cause, solved[..., 0])
+        middle[n] = linear.here[n] - np.einsum("nc,cn->n", here, shift[:, n]) + (across * solved[..., 0]).sum(axis=1)
+        left = kernel[:, count, count] - (across * solved[..., 1]).sum(axis=1)
+        variance[n] = np.maximum(left, 0.0) + r["noise_sd"] ** 2
     return middle, variance, np.clip(moved, -_FARTHEST, _FARTHEST)
