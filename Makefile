@@ -21,7 +21,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 DEMO_OUT ?= demo-out
 PAIR_DIR ?= $${SPECADVISE_CACHE:-$$HOME/.cache/specadvise}/cpu_pair
 
-.PHONY: help demo test test-core engine pair lint fit schemas clean
+.PHONY: help demo test test-core engine pair lint fit schemas docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//;1,4p' Makefile
@@ -84,5 +84,13 @@ fit: $(VENV)/.core ## Refit what prediction reads from the catalog's measurement
 schemas: $(VENV)/.core ## Rewrite docs/*.schema.json from the code
 	$(BIN)/python -m advisor.cli.schema
 
+docs: $(VENV)/.core ## Rewrite what the code says of itself, and build the site into site/
+	$(PIP_INSTALL) --quiet --editable ".[docs]"
+	$(BIN)/python -m advisor.cli.schema
+	$(BIN)/python -m advisor.cli.reference_pages
+	$(BIN)/python -m advisor.report.rule_pages
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Site: $(abspath site)/index.html"
+
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) build dist *.egg-info
+	rm -rf $(VENV) $(DEMO_OUT) build dist site *.egg-info
