@@ -22,6 +22,7 @@ def advise(situation: Situation, created_at: str) -> Record:
     created_at is UTC in ISO 8601, passed in because the advisor reads no clock. The same situation always gives the
     same record.
     """
+    from advisor.checks.emitted import check_emitted
     from advisor.emit.vllm_config import emit
 
     pricing = price(situation)
@@ -32,7 +33,7 @@ def advise(situation: Situation, created_at: str) -> Record:
     # The engine sizes its memory for the k it is started with, the largest of a schedule.
     memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
     emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)
-    return Record(
+    record = Record(
         decision=decision,
         reasons=reasons,
         candidates=pricing.table,
@@ -70,6 +71,7 @@ def advise(situation: Situation, created_at: str) -> Record:
             "fit_residual": pricing.cost.residual_log_sd if isinstance(pricing.cost, MeasuredCost) else None,
         },
     )
+    return record.model_copy(update={"checklist": check_emitted(record)})
 
 
 def _memory_by_candidate(pricing: Pricing, choice: Choice, memory: Memory) -> dict[str, Memory]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from advisor.checks.finding import CheckResult
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
@@ -214,4 +215,6 @@ class Record(Schema):
     )
     """Where the acceptance of each candidate comes from, by label: a live trial, one pass of the draft over recorded
     outputs, drafts recomputed from recorded text, a running server's counters, or published cases."""
+    checklist: CheckResult | None = None
+    """What the rules of `specadvise check` say of the emitted config; null in records written before it was kept."""
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -20,6 +20,7 @@ from advisor.report.charts.load import load_chart, load_sentence
 from advisor.report.charts.memory import memory_chart
 from advisor.report.charts.position import position_chart, position_sentence
 from advisor.report.charts.step import step_chart, step_sentence
+from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, env_lines, headline, sides
 from advisor.report.curves import curves
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
@@ -108,7 +109,9 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     sections += [("acceptance", "Acceptance")] if position else []
     sections += [("step", "Step time")] if step else []
     sections += [("drafts", "Drafts that would pay")] if drafts else []
-    sections += [("memory", "Memory"), ("config", "Config"), ("evidence", "Evidence")]
+    sections += [("memory", "Memory"), ("config", "Config")]
+    sections += [("checklist", "Checklist")] if record.checklist is not None else []
+    sections += [("evidence", "Evidence")]
     sections += [("assumed", "Assumptions")] if record.assumptions else []
     sections += [("provenance", "Decided for")]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
@@ -134,6 +137,8 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         yaml=plain(record.emitted.vllm_yaml, lines=True),
         env=env_lines(record),
         notes=[plain(note) for note in record.emitted.notes],
+        checked=checklist_sentence(record),
+        findings=checklist_items(record),
         workload=workload_table(record),
         provenance=provenance_table(record),
         sections=sections,

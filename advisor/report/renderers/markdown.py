@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from advisor.record import Record
+from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import curves
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
@@ -98,5 +99,9 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         out += ["These variables cannot live in the file:", fenced(env_lines(record), "sh")]
     if record.emitted.notes:
         out.append("\n".join(f"- {escape(plain(note))}" for note in record.emitted.notes))
+    if record.checklist is not None:
+        out += ["## Checklist", escape(checklist_sentence(record))]
+        told = [f"- **{escape(i.title)}.** {escape(i.sentence)} *{escape(i.remedy)}*" for i in checklist_items(record)]
+        out += ["\n".join(told)] if told else []
     out += ["## Decided for", table(workload_table(record)), table(provenance_table(record))]
     return "\n\n".join(out) + "\n"

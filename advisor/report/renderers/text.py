@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from advisor.record import Record
+from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import Curve, curves
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence
@@ -96,6 +97,12 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         console.print(Text(env_lines(record)), soft_wrap=True)
     for note in record.emitted.notes:
         console.print(_hanging("·", plain(note), "dim"))
+    if record.checklist is not None:
+        _section(console, "Checklist")
+        console.print(Text(checklist_sentence(record)))
+        for item in checklist_items(record):
+            style = ALERT_STYLE[item.severity]
+            console.print(_hanging("!", f"{item.sentence} {item.remedy}", style, lead=item.title + "."))
     _section(console, "Decided for")
     both = (*workload_table(record).rows, *provenance_table(record).rows)
     console.print(_table(Table(("", ""), both), header=False))

@@ -5,6 +5,7 @@ Three decisions: `enabled()`, `off()`, `abstained()`; `hostile()` carries names 
 
 from __future__ import annotations
 
+from advisor.checks.finding import CheckResult, Finding
 from advisor.record import (
     Decision,
     DraftMap,
@@ -354,6 +355,19 @@ def deployment() -> Deployment:
     )
 
 
+def checklist(message: str = "The draft runs without CUDA graphs on this runner.") -> CheckResult:
+    """A warning and a notice, as the checklist says them of the emitted config."""
+    told = {"family": "graphs", "source": "engine code"}
+    findings = (
+        Finding(code="SPD344", severity="warn", message=message, remedy="Set `VLLM_USE_V2_MODEL_RUNNER=0`.",
+                where="speculative-config.method", line=6, **told),
+        Finding(code="SPD402", severity="info", message="The KV cache is smaller.", remedy="Check your load.",
+                where="", **told),
+    )  # fmt: skip
+    return CheckResult(name="vllm.yaml", findings=findings, verdict="pass", vllm_version="0.32.0",
+                       rules_version="0.32.0", checked=("SPD344", "SPD402", "SPD201"))  # fmt: skip
+
+
 def enabled() -> Record:
     """Speculation on, measured: draft model, k = 3, at 4 running requests."""
     cells = all_priced()
@@ -407,6 +421,7 @@ def enabled() -> Record:
         per_position=positions,
         proposals=PROPOSALS,
         draft_map=DRAFT_MAP,
+        checklist=checklist(),
     )
 
 

@@ -160,7 +160,8 @@ def test_load_chart_holds_every_interval_break_even_gain_and_crossover(pages):
 
 
 SECTIONS = (
-    "why", "load", "candidates", "acceptance", "step", "drafts", "memory", "config", "evidence", "assumed", "provenance"
+    "why", "load", "candidates", "acceptance", "step", "drafts", "memory", "config", "checklist", "evidence", "assumed",
+    "provenance",
 )  # fmt: skip
 
 
