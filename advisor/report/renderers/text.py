@@ -17,6 +17,7 @@ from advisor.report.content import Headline, alerts, crossover_words, env_lines,
 from advisor.report.curves import Curve, curves
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence
 from advisor.report.evidence_rows import evidence_table
+from advisor.report.plot import load_plot
 from advisor.report.tables import (
     Table,
     candidate_table,
@@ -223,25 +224,15 @@ def bar(share: float, width: int) -> str:
 
 
 def _loads(console: Console, record: Record, curve: Curve) -> None:
-    """The speed-up table with a bar a load: what reaches beyond the mark gains."""
+    """A plot of the best k at each load, and every k as a table."""
     gain = percent(record.deployment.objective.worthwhile_gain)
     _section(console, "Speed-up against load")
     console.print(Text(f"{plain(curve.label)}, end to end; 1.00 is break-even, worthwhile is {gain} more", style="dim"))
+    for line in load_plot(curve, min(64, console.width)):
+        console.print(Text(line))
+    console.print(Text("● the best k of each load, │ its 80 % interval, ┄ break-even\n", style="dim"))
     value = load_table(curve, most=5)
-    bests = [curve.best(load) for load in curve.loads]
-    top = max((b.speedup.value for b in bests if b is not None), default=1.0)
-    scale = max(top, 1.25)
-    width = 12
-    tick = round(width / scale)
-    rows = []
-    for row, best in zip(value.rows, bests, strict=True):
-        filled = bar(best.speedup.value / scale, width) if best is not None else ""
-        line = filled.ljust(width)
-        if best is not None and len(filled) <= tick < width:
-            line = line[:tick] + "┊" + line[tick + 1 :]
-        rows.append((*row[:-1], line.rstrip()))
-    columns = (*value.columns[:-1], "┊ is 1.00")
-    console.print(_table(Table(columns, tuple(rows), frozenset(range(len(columns) - 1)), value.strong)))
+    console.print(_table(value))
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
     console.print(Text(f"* best k of the load, (in brackets) does not fit{bold}", style="dim"))
     console.print(Text.assemble("Crossover: ", crossover_words(record, curve)))
