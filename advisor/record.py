@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from advisor.capacity.document import CapacityPlan
 from advisor.checks.finding import CheckResult
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
@@ -217,4 +218,6 @@ class Record(Schema):
     outputs, drafts recomputed from recorded text, a running server's counters, or published cases."""
     checklist: CheckResult | None = None
     """What the rules of `specadvise check` say of the emitted config; null in records written before it was kept."""
+    capacity: CapacityPlan | None = None
+    """What `specadvise plan` says of this deployment, where `advise --plan` asked for it."""
     extra: dict[str, Any] = Field(default_factory=dict)

@@ -15,7 +15,9 @@ from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
 if TYPE_CHECKING:
+    from advisor.capacity.document import CapacityPlan
     from advisor.record import Record
+    from advisor.situation import Situation
 
 TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
 """Where the token of a protected server is read from: never from the command line, which other users can see."""
@@ -53,6 +55,8 @@ TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a 
 @click.option("--offline", is_flag=True, help="Never ask the model hub.")
 @click.option("--emit", multiple=True, type=click.Choice(form_names()),
               help="Write the deployment in this form too, or alert rules (prometheus), beside vllm.yaml; repeat.")
+@click.option("--plan", "with_plan", is_flag=True,
+              help="Simulate the traffic too: latencies against the arrival rate, replicas and cost in the report.")
 @click.option("--out", default="out", show_default=True, help="Folder for vllm.yaml, record.json and report.html.")
 @format_option("text", "json", "markdown")
 @quiet_option
@@ -63,6 +67,7 @@ def advise(
     recordings: tuple[str, ...],
     offline: bool,
     emit: tuple[str, ...],
+    with_plan: bool,
     out: str,
     output_format: str,
     quiet: bool,
@@ -120,6 +125,8 @@ def advise(
             if found is not None:
                 situation = with_evidence(situation, [found])
         record = _decide(situation)
+        if with_plan:
+            record = record.model_copy(update={"capacity": _planned(situation)})
         names = _write(record, folder, emit, warn)
     print_record(record, output_format)
     say(f"Wrote {folder / names[0]}, {', '.join(names[1:-1])} and {names[-1]}", quiet)
@@ -145,6 +152,14 @@ def _decide(situation: Any) -> Record:
 
     record: Record = decide(situation, now())
     return record
+
+
+def _planned(situation: Situation) -> CapacityPlan:
+    """The plan with nothing further asked: the catalog's prices, the peak that the workload implies."""
+    from advisor.capacity.plan import Question, capacity_plan
+    from profiles.catalog.prices import price_table
+
+    return capacity_plan(situation, Question(prices=price_table(None)))
 
 
 def _write(record: Record, folder: Path, forms: tuple[str, ...], warn: Callable[[str], None]) -> list[str]:

@@ -112,3 +112,12 @@ def test_candidates_are_named_with_method_draft_and_k() -> None:
     assert (candidate.label, candidate.k, k) == ("draft_model name", (4,), 4)
     with pytest.raises(InputError, match=r"METHOD\[:DRAFT\]\[:K\]"):
         parse_candidate("ngram:org/name")
+
+
+def test_advise_keeps_the_plan_in_its_record_where_it_is_asked_for(folder: Path) -> None:
+    ran = specadvise("advise", "deployment.yaml", "--offline", "--plan", "--out", "out", "--quiet", cwd=folder)
+    assert ran.returncode in (0, 3), ran.stderr
+    record = json.loads((folder / "out" / "record.json").read_text())
+    planned = json.loads(specadvise("plan", "deployment.yaml", "--offline", "--format", "json", cwd=folder).stdout)
+    assert record["capacity"] == planned
+    assert 'data-spec="rate-tpot"' in (folder / "out" / "report.html").read_text()

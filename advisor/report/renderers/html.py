@@ -15,6 +15,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from advisor.record import Record
+from advisor.report.capacity import capacity_notes, fleet_table, latency_table
+from advisor.report.charts.capacity import TITLES, fleet_chart, fleet_sentence, latency_chart, latency_sentence
 from advisor.report.charts.draft import draft_chart
 from advisor.report.charts.load import load_chart, load_sentence
 from advisor.report.charts.memory import memory_chart
@@ -103,12 +105,14 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     if record.draft_map is not None and map_table is not None:
         sentence = draft_map_sentence(record.draft_map)
         drafts = Figure("draft-chart", "", sentence, _embed(draft_chart(record)), map_table)
+    capacity = _capacity(record)
     reasons = sides(record)
     sections = [("why", "Why")] if reasons else []
     sections += [("load", "Speed-up against load"), ("candidates", "Candidates")] if found else []
     sections += [("acceptance", "Acceptance")] if position else []
     sections += [("step", "Step time")] if step else []
     sections += [("drafts", "Drafts that would pay")] if drafts else []
+    sections += [("capacity", "Capacity")] if record.capacity is not None else []
     sections += [("memory", "Memory"), ("config", "Config")]
     sections += [("checklist", "Checklist")] if record.checklist is not None else []
     sections += [("evidence", "Evidence")]
@@ -137,6 +141,8 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         yaml=plain(record.emitted.vllm_yaml, lines=True),
         env=env_lines(record),
         notes=[plain(note) for note in record.emitted.notes],
+        capacity=capacity,
+        capacity_notes=() if record.capacity is None else capacity_notes(record.capacity),
         checked=checklist_sentence(record),
         findings=checklist_items(record),
         workload=workload_table(record),
@@ -154,6 +160,22 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         script_hashes=Markup(f"{_hash(library)} {_hash(script)}"),  # noqa: S704
     )
     return page.rstrip() + "\n"
+
+
+def _capacity(record: Record) -> list[Figure]:
+    """The figures of the plan, where the record has one that could be simulated."""
+    plan = record.capacity
+    if plan is None or not plan.arms:
+        return []
+    rates = latency_table(plan)
+    figures = [
+        Figure(f"rate-{what[:4]}", name, latency_sentence(plan, what), _embed(latency_chart(plan, what)), rates)
+        for what, name in TITLES.items()
+    ]
+    if any(arm.fleets for arm in plan.arms):
+        fleet = Figure("fleet", "replicas", fleet_sentence(plan), _embed(fleet_chart(plan)), fleet_table(plan))
+        figures.append(fleet)
+    return figures
 
 
 def _code(text: str) -> Markup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from advisor.record import Record
+from advisor.report.capacity import fleet_table
+from advisor.report.charts.capacity import fleet_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import curves
@@ -90,6 +92,8 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         out += ["## What draft would pay here", escape(draft_map_sentence(record.draft_map)), table(drafts)]
     if record.per_position:
         out += ["## Acceptance by position", table(position_table(record))]
+    if record.capacity is not None:
+        out += ["## Capacity", escape(fleet_sentence(record.capacity)), table(fleet_table(record.capacity))]
     out += ["## Memory", escape(memory_sentence(record.memory)), table(memory_table(record.memory))]
     out += ["## Evidence", table(evidence_table(record, found))]
     if record.assumptions:

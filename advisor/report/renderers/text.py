@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from advisor.record import Record
+from advisor.report.charts.capacity import TITLES, fleet_sentence, latency_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
 from advisor.report.curves import Curve, curves
@@ -82,6 +83,12 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     if record.per_position:
         _section(console, "Acceptance by position")
         _positions(console, record)
+    if record.capacity is not None:
+        _section(console, "Capacity")
+        console.print(Text(fleet_sentence(record.capacity)))
+        for what in TITLES:
+            console.print(Text(latency_sentence(record.capacity, what)))
+        console.print(Text("`specadvise plan` prints the whole.", style="dim"))
     _section(console, "Memory")
     _memory(console, record)
     _section(console, "Evidence")

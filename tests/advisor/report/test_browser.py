@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import synthetic_record as synthetic
+from test_capacity import PLAN
 
 from advisor.report import render
 
@@ -76,3 +77,12 @@ def test_charts_fit_a_phone(tmp_path):
     widths = [float(width) for width in re.findall(r'<svg[^>]* width="([\d.]+)"', dom)]
     assert len(widths) == 5
     assert max(widths) <= 500
+
+
+def test_the_charts_of_a_capacity_plan_are_drawn_too(tmp_path):
+    record = synthetic.enabled().model_copy(update={"capacity": PLAN})
+    dom, console = opened(render(record, "html"), tmp_path, "--window-size=1280,2000")
+    assert console == ""
+    drawn = re.findall(r'<div class="chart[^>]*data-spec="([^"]+)"[^>]*data-drawn="yes"[^>]*>\s*<svg', dom)
+    assert {"rate-ttft", "rate-tpot", "fleet"} <= set(drawn)
+    assert "NaN" not in "".join(re.findall(r'<path[^>]* d="([^"]*)"', dom))

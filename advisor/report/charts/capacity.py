@@ -1,0 +1,181 @@
+"""A capacity plan: latencies against the arrival rate of one replica, and the fleet against growth."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from advisor.capacity.document import ArmPlan, CapacityPlan
+from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
+from advisor.report.wording import number, plain
+
+Latency = Literal["ttft_ms", "tpot_ms"]
+TITLES: dict[Latency, str] = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
+
+
+def arm_name(arm: ArmPlan) -> str:
+    """An arm as charts and tables name it."""
+    if arm.role == "null":
+        return "no speculation"
+    return plain(f"{arm.label}, " + ("k by load" if arm.schedule else f"k={arm.k}"))
+
+
+def latency_chart(plan: CapacityPlan, what: Latency) -> Spec | None:
+    """Mean and p95 of a latency against the arrival rate of one replica, where the engine keeps up, and the SLO."""
+    arms = plan.arms[:MOST_LINES]
+    rows: list[Spec] = [
+        {
+            "arm": arm_name(arm),
+            "rate": point.arrival_rate_rps,
+            "mean": getattr(point, what),
+            "p95": getattr(point, what.replace("_ms", "_p95_ms")),
+            "words": f"{number(getattr(point, what))} ms",
+            "high": f"{number(getattr(point, what.replace('_ms', '_p95_ms')))} ms",
+            "running": number(point.running),
+        }
+        for arm in arms
+        for point in arm.curve
+        if point.sustained
+    ]
+    if not rows:
+        return None
+    slo = getattr(plan, what)
+    x = {"field": "rate", "type": "quantitative", "axis": {"title": "requests per second, one replica", "grid": False}}
+    y = {"type": "quantitative", "axis": {"title": f"{TITLES[what]}, ms", "tickCount": 5}}
+    color, shape = _by_arm(arms)
+    layer: list[Spec] = [
+        {
+            "mark": {"type": "line", "strokeWidth": 1.25, "strokeDash": [3, 3], "tooltip": None},
+            "encoding": {"x": x, "y": {**y, "field": "p95"}, "color": color},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 2.25, "tooltip": None},
+            "encoding": {"x": x, "y": {**y, "field": "mean"}, "color": color},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
+            "encoding": {
+                "x": x,
+                "y": {**y, "field": "mean"},
+                "color": color,
+                "shape": shape,
+                "tooltip": [
+                    {"field": "arm", "title": "arm"},
+                    {"field": "rate", "title": "requests/s"},
+                    {"field": "words", "title": "mean"},
+                    {"field": "high", "title": "p95"},
+                    {"field": "running", "title": "running"},
+                ],
+            },
+        },
+    ]
+    if slo is not None:
+        mark = {"values": [{"slo": slo, "rate": min(r["rate"] for r in rows), "words": f"SLO {number(slo)} ms"}]}
+        at = {"field": "slo", "type": "quantitative"}
+        layer += [
+            {
+                "data": mark,
+                "mark": {"type": "rule", "stroke": "var(--bad)", "strokeDash": [6, 3], "tooltip": None},
+                "encoding": {"y": at},
+            },
+            {
+                "data": mark,
+                "mark": {"type": "text", "align": "left", "dy": -7, "fill": "var(--bad)", "tooltip": None},
+                "encoding": {"x": x, "y": at, "text": {"field": "words"}},
+            },
+        ]
+    return framed(240, latency_sentence(plan, what), data={"values": rows}, layer=layer)
+
+
+def latency_sentence(plan: CapacityPlan, what: Latency) -> str:
+    """What a latency chart shows, in words: every arm at the highest rate that all of them keep up with."""
+    slo = getattr(plan, what)
+    limit = f" The SLO is {number(slo)} ms." if slo is not None else ""
+    kept = [{p.arrival_rate_rps: p for p in arm.curve if p.sustained} for arm in plan.arms]
+    shared = set.intersection(*(set(points) for points in kept)) if kept else set()
+    if not shared:
+        return f"No rate that was simulated is one that every arm keeps up with.{limit}"
+    rate = max(shared)
+    said = [f"{arm_name(arm)} {number(getattr(points[rate], what))} ms"
+            for arm, points in zip(plan.arms, kept, strict=True)]
+    return f"{TITLES[what].capitalize()} at {number(rate)} requests per second, mean: {'; '.join(said)}.{limit}"
+
+
+def fleet_chart(plan: CapacityPlan) -> Spec | None:
+    """Replicas against growth of the peak, with the interval of the highest rate."""
+    arms = plan.arms[:MOST_LINES]
+    rows: list[Spec] = [
+        {
+            "arm": arm_name(arm),
+            "growth": f"{fleet.growth:g}",
+            "order": fleet.growth,
+            "replicas": fleet.replicas,
+            "low": fleet.replicas_low,
+            "high": fleet.replicas_high,
+            "spread": f"{fleet.replicas_low} to {fleet.replicas_high}",
+            "month": "–" if fleet.usd_per_month is None else f"${fleet.usd_per_month:,.0f}",
+        }
+        for arm in arms
+        for fleet in arm.fleets
+    ]
+    if not rows:
+        return None
+    color, _ = _by_arm(arms)
+    names = color["sort"]
+    x = {
+        "field": "growth",
+        "type": "ordinal",
+        "sort": list(dict.fromkeys(row["growth"] for row in sorted(rows, key=lambda row: row["order"]))),
+        "axis": {"title": "times the peak", "labelAngle": 0, "grid": False},
+    }
+    y = {"type": "quantitative", "axis": {"title": "replicas", "tickMinStep": 1, "format": "d"}}
+    offset = {"field": "arm", "sort": names}
+    return framed(
+        240,
+        fleet_sentence(plan),
+        data={"values": rows},
+        layer=[
+            {
+                "mark": {"type": "bar"},
+                "encoding": {
+                    "x": x,
+                    "xOffset": offset,
+                    "y": {**y, "field": "replicas"},
+                    "color": color,
+                    "tooltip": [
+                        {"field": "arm", "title": "arm"},
+                        {"field": "growth", "title": "times the peak"},
+                        {"field": "replicas", "title": "replicas"},
+                        {"field": "spread", "title": "80 % interval"},
+                        {"field": "month", "title": "a month"},
+                    ],
+                },
+            },
+            {
+                "mark": {"type": "rule", "stroke": "var(--ink)", "tooltip": None},
+                "encoding": {"x": x, "xOffset": offset, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
+        ],
+    )
+
+
+def fleet_sentence(plan: CapacityPlan) -> str:
+    """Replicas and money at the stated peak, in words."""
+    said = []
+    for arm in plan.arms:
+        if arm.fleets:
+            fleet = arm.fleets[0]
+            money = "" if fleet.usd_per_month is None else f", ${fleet.usd_per_month:,.0f} a month"
+            said.append(f"{arm_name(arm)}: {fleet.replicas} ({fleet.replicas_low} to {fleet.replicas_high}){money}")
+    if not said:
+        return "How many replicas the peak takes is not answered."
+    peak = plan.traffic.peak_rate_rps
+    at = "" if peak is None else f" of {number(peak)} requests per second"
+    return f"Replicas for the peak{at}: {'; '.join(said)}."
+
+
+def _by_arm(arms: tuple[ArmPlan, ...]) -> tuple[Spec, Spec]:
+    """Colour and shape by arm, in the arms' order."""
+    names = [arm_name(arm) for arm in arms]
+    base = {"field": "arm", "type": "nominal", "sort": names, "legend": {"direction": "vertical", "columns": 1}}
+    color = {**base, "scale": {"domain": names, "range": [f"var(--c{i})" for i in range(len(names))]}}
+    return color, {**base, "scale": {"domain": names, "range": SHAPES[: len(names)]}}
