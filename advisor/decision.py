@@ -128,7 +128,10 @@ def decide(pricing: Pricing) -> Choice:
     """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain."""
     running = pricing.running
     if pricing.plan(NO_SPECULATION, 0).target_fits is False:
-        return Choice(_off(pricing), None, blocked="target")
+        # Not an answer about speculation: nothing can be served here, with or without it.
+        settles = "more GPUs with a larger tensor_parallel_size, or a smaller or quantized target"
+        cannot = _off(pricing).model_copy(update={"enable": None, "would_settle": settles})
+        return Choice(cannot, None, blocked="target")
     best = best_cell(pricing, running)
     if best is None:
         return Choice(_off(pricing), None)

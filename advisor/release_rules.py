@@ -48,6 +48,19 @@ def mtp_depth_fits(k: int, layers: int) -> bool:
     return k <= layers or k % layers == 0
 
 
+def refused_schedule(described: Method, release: Release, runner: AnyRunner, replicas: int) -> str | None:
+    """Why a schedule of k by batch size would not be followed here; None where it would. replicas: data parallel."""
+    if not release.has("dynamic_schedule"):
+        return f"vLLM {release.version} has no schedule by batch size (0.24 brought it)"
+    if replicas > 1:
+        return "a schedule is dropped with data parallel replicas"
+    if ("v1" if runner == "cpu" else runner) not in described.dynamic_schedule:
+        return f"{described.title} does not honour a schedule on the {runner.upper()} runner"
+    if not honours_schedule(described, release, runner):
+        return f"vLLM {release.version} reads a schedule on the {runner.upper()} runner and does not follow it"
+    return None
+
+
 def honours_schedule(described: Method, release: Release, runner: AnyRunner) -> bool:
     """Whether a schedule of k by batch size reaches the drafter on this runner."""
     if not release.has("dynamic_schedule"):

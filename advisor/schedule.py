@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.prediction import Pricing
+from advisor.release_rules import refused_schedule
 from profiles.deployment import Candidate
 from profiles.evidence import ArmStatus
 from profiles.methods import method
@@ -28,13 +29,10 @@ def schedule_honoured(pricing: Pricing, candidate: Candidate) -> tuple[bool, str
     """Whether this deployment would follow a schedule for a candidate, and the sentence that says why not."""
     situation = pricing.situation
     described = method(candidate.method)
-    if not situation.release.has("dynamic_schedule"):
-        return False, f"vLLM {situation.release.version} has no schedule by batch size (0.24 brought it)"
-    if situation.deployment.engine.data_parallel_size > 1:
-        return False, "a schedule is dropped with data parallel replicas"
     runner = runner_for(candidate, situation)
-    if ("v1" if runner == "cpu" else runner) not in described.dynamic_schedule:
-        return False, f"{described.title} does not honour a schedule on the {runner.upper()} runner"
+    why_not = refused_schedule(described, situation.release, runner, situation.deployment.engine.data_parallel_size)
+    if why_not is not None:
+        return False, why_not
     if runner == "v1" and not _timed_under_schedule(pricing, candidate):
         return (
             False,

@@ -107,7 +107,6 @@ def advise(
         named = tuple(c if c.method == "none" else c.model_copy(update={"k": ks}) for c in stated.candidates)
         stated = stated.model_copy(update={"candidates": named})
     base = path.absolute().parent if path is not None else Path.cwd()
-    stated = _split_over(stated, flags)
     folder = Path(out)
 
     def warn(message: str) -> None:
@@ -133,17 +132,6 @@ def advise(
     if record.decision.enable is None:
         return EXIT_PROBE_FAILED if engine_failed else EXIT_ABSTAINED
     return EXIT_OK
-
-
-def _split_over(stated: Any, flags: Any) -> Any:
-    """`--gpus 4` without parallel sizes means one engine over the four: layers split, as vLLM users do it first."""
-    engine = stated.engine
-    sizes = {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
-    if ("hardware", "count") not in flags or sizes & engine.model_fields_set or (stated.hardware.count or 1) <= 1:
-        return stated
-    return stated.model_copy(
-        update={"engine": engine.model_copy(update={"tensor_parallel_size": stated.hardware.count})}
-    )
 
 
 def _decide(situation: Any) -> Record:

@@ -63,7 +63,17 @@ def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] 
             sentences = [*sentences[:MAX_SENTENCES], f"and {len(sentences) - MAX_SENTENCES} more"]
         raise InputError("\n".join(sentences)) from None
     _refuse_shadowing(deployment, stated)
+    deployment = split_over_gpus(deployment)
     return with_absolute_paths(deployment, path.absolute().parent if path is not None else Path.cwd())
+
+
+def split_over_gpus(deployment: Deployment) -> Deployment:
+    """Four GPUs without parallel sizes mean one engine over the four: layers split, as vLLM users do it first."""
+    engine, count = deployment.engine, deployment.hardware.count or 1
+    sizes = {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
+    if count <= 1 or sizes & engine.model_fields_set:
+        return deployment
+    return deployment.model_copy(update={"engine": engine.model_copy(update={"tensor_parallel_size": count})})
 
 
 def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -> Stated:

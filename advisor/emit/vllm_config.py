@@ -18,7 +18,7 @@ from advisor.emit.heading import decision_lines, speculates
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
-from advisor.release_rules import honours_schedule, picked_runner
+from advisor.release_rules import picked_runner, refused_schedule
 from advisor.situation import Runner, Situation
 from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
@@ -188,7 +188,9 @@ class _Config:
         return next((c for c in named if c.settings == self.decision.settings), named[0] if named else None)
 
     def _k_max(self) -> int:
-        bands = [k for _, _, k in self.decision.schedule or ()]
+        # Without the schedule its largest k would hold at every load, and another was decided for this one.
+        written = self.decision.schedule if self._schedule_refused() is None else None
+        bands = [k for _, _, k in written or ()]
         return max([self.decision.k or 0, *bands])
 
     def _speculation(self) -> Entry:
@@ -215,13 +217,12 @@ class _Config:
         for name, value in sorted(self.decision.settings.items()):
             keys(config, name, value)
         if self.decision.schedule:
-            if self._schedule_honoured():
+            if self._schedule_refused() is None:
                 config[SCHEDULE_KEY] = [OneLine(band) for band in _checked(self.decision.schedule)]
                 comments.append("Schedule: [from, to, k] by requests running in the step; k = 0 drafts nothing.")
             else:
                 self.notes.append(
-                    f"no schedule is written: vLLM {self.release.version} does not honour one for "
-                    f"{self.method.name} here"
+                    f"no schedule is written, k = {self.decision.k} holds at every load: {self._schedule_refused()}"
                 )
         return Entry("speculative-config", self._nested(config), tuple(comments))
 
@@ -242,16 +243,14 @@ class _Config:
             return
         self._key_allowed(config, "draft_tensor_parallel_size", split)
 
-    def _schedule_honoured(self) -> bool:
-        return (
-            honours_schedule(self.method, self.release, "cpu" if self.cpu else self.runner)
-            and self.engine.data_parallel_size == 1
-        )
+    def _schedule_refused(self) -> str | None:
+        runner: Runner = "cpu" if self.cpu else self.runner
+        return refused_schedule(self.method, self.release, runner, self.engine.data_parallel_size)
 
     def _speculation_comment(self) -> str:
         decision = self.decision
         text = f"{self.method.title[0].upper()}{self.method.title[1:]}, k = {decision.k}"
-        if decision.schedule:
+        if decision.schedule and self._schedule_refused() is None:
             text += f" at {decision.running} running (num_speculative_tokens is the largest k of the schedule)"
         if decision.break_even_acceptance_length is not None:
             text += (

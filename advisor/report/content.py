@@ -114,6 +114,8 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
     decision = record.decision
     load = requests(decision.running)
     gain = percent(record.deployment.objective.worthwhile_gain)
+    if decision.speedup is None and record.memory is not None and record.memory.target_fits is False:
+        return "The target does not fit here: nothing can be served, with or without speculation."
     if decision.speedup is None:
         known = {
             "on": "It is expected to pay",
@@ -176,7 +178,7 @@ def crossover_words(record: Record, curve: Curve | None = None) -> str:
     """Where speculation stops paying, as words: of the candidate decided about, or of one curve. A report has no other
     wording for it."""
     decision = record.decision
-    if decision.enable is False and decision.speedup is None:
+    if not decision.enable and decision.speedup is None:
         return "not looked for"
     if curve is None or _decided_about(record, curve):
         load, top = decision.crossover_load, decision.crossover_searched_to

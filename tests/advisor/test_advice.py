@@ -1,5 +1,8 @@
 import dataclasses
 
+import pytest
+import yaml
+
 from advisor.advice import advise
 from advisor.record import Record
 from advisor.report import render
@@ -74,3 +77,15 @@ def test_acceptance_of_a_cpu_trial_serves_a_gpu_deployment_and_its_times_do_not(
     assert record.provenance.cost_source.startswith("modelled from facts")
     assert any("step times were not used" in warning for warning in record.warnings)
     assert record.per_position["draft_model draft-135m"][0].source.value == "measured"
+
+
+@pytest.mark.parametrize("version", [f"0.{minor}.0" for minor in range(20, 34)])
+def test_the_config_runs_the_k_that_was_decided_in_every_release(version: str) -> None:
+    heads = [{"method": "eagle3", "draft": "head", "k": "1-5"}]
+    record = advise(gpu_situation(candidates=heads, version=version, concurrency=30,
+                                  tasks="code"), NOW)
+    assert record.decision.enable
+    config = yaml.safe_load(record.emitted.vllm_yaml)["speculative-config"]
+    bands = [k for _, _, k in record.decision.schedule or ()]
+    assert ("num_speculative_tokens_per_batch_size" in config) == bool(bands)
+    assert config["num_speculative_tokens"] == max([record.decision.k or 0, *bands])

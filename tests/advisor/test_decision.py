@@ -232,7 +232,7 @@ def test_the_busy_hour_is_priced_with_the_same_k() -> None:
 def test_a_target_that_does_not_fit_is_said_before_any_draft_is_blamed() -> None:
     record = advise(gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.5}, concurrency=1), NOW)
     decision = record.decision
-    assert decision.enable is False
+    assert decision.enable is None
     assert decision.reasons[0].startswith("The target does not fit: 15.0 GiB of weights")
     for remedy in ("tensor_parallel_size", "quantized", "gpu_memory_utilization above 0.5"):
         assert remedy in decision.reasons[0]
@@ -243,7 +243,7 @@ def test_a_target_that_does_not_fit_is_said_before_any_draft_is_blamed() -> None
 def test_a_pool_smaller_than_one_request_does_not_fit_either() -> None:
     lengths = {"prompt_tokens": 120_000, "output_tokens": 500, "concurrency": 1}
     decision = advise(gpu_situation("RTX 4090", engine={"max_num_seqs": 8}, **lengths), NOW).decision
-    assert decision.enable is False
+    assert decision.enable is None
     assert "one request takes 120,500" in decision.reasons[0]
     assert decision.reasons[0].startswith("The target does not fit")
 
@@ -366,6 +366,11 @@ def agrees(record: Record) -> None:
         assert "speculative-config" not in written
         assert decision.speedup_high is None or decision.speedup_high < gain
         assert (decision.speedup is None) == (decision.probability_of_gain is None)
+        return
+    if record.memory.target_fits is False:
+        # Nothing can be served here: that is no answer about speculation.
+        assert (decision.enable, decision.k, decision.speedup) == (None, None, None)
+        assert "speculative-config" not in written
         return
     cell = next(
         c for c in record.candidates

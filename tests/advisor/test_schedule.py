@@ -118,6 +118,7 @@ def test_the_idle_band_is_priced_with_what_idling_costs() -> None:
     ("candidates", "version", "engine", "why"),
     [
         (EAGLE, "0.23.0", {}, "0.24"),
+        (EAGLE, "0.31.0", {"runner": "v2"}, "does not follow it"),
         (EAGLE, "0.32.0", {"data_parallel_size": 2}, "data parallel"),
         ([{"method": "suffix"}], "0.32.0", {}, "does not honour"),
         ([{"method": "draft_model", "draft": "d"}], "0.32.0", {"runner": "v2"}, "does not honour"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.cli import gathering
-from advisor.cli.advise import _split_over
+from advisor.cli.deployment_file import split_over_gpus
 from advisor.cli.gathering import engine_version, find_hardware, gather, runner_of
 from advisor.cli.provenance import evidence
 from advisor.cli.trial_stage import run_stage
@@ -133,13 +133,9 @@ def test_a_gpu_probe_that_fails_beside_a_named_gpu_is_one_warning(monkeypatch: p
     ("count", "engine", "split"),
     [(4, {}, 4), (1, {}, 1), (4, {"data_parallel_size": 4}, 1), (4, {"tensor_parallel_size": 2}, 2)],
 )
-def test_several_gpus_by_flag_split_the_layers_unless_sizes_are_stated(
-    count: int, engine: Any, split: int
-) -> None:
+def test_several_gpus_split_the_layers_unless_sizes_are_stated(count: int, engine: Any, split: int) -> None:
     stated = deployment(hardware={"gpu": "H100", "count": count}, engine=engine)
-    flags = {("hardware", "count"): ("--gpus", count)}
-    assert _split_over(stated, flags).engine.tensor_parallel_size == split
-    assert _split_over(stated, {}).engine.tensor_parallel_size == engine.get("tensor_parallel_size", 1)
+    assert split_over_gpus(stated).engine.tensor_parallel_size == split
 
 
 # --- the whole ------------------------------------------------------------------------------------

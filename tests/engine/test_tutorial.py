@@ -17,7 +17,8 @@ def test_the_trial_of_the_tutorial_measures_and_its_config_passes(cpu_pair: CpuP
     assert cpu_pair.draft.is_dir()
     assert cpu_pair.smaller_target.is_dir()
     # Exit code 3 is an answer, too: a busy machine decides nothing.
-    tolerant = [step.command + (" || [ $? -eq 3 ]" if " advise " in step.command else "") + " || exit 1"
+    # The page's own budget would spend a quarter of the whole suite's time on one test.
+    tolerant = [step.command + (" --budget 100s || [ $? -eq 3 ]" if " advise " in step.command else "") + " || exit 1"
                 for step in steps() if step.kind == "engine"]
     done = run(tolerant, tmp_path, 1700)
     assert done.returncode == 0, done.stderr[-2000:]

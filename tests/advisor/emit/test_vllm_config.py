@@ -126,7 +126,9 @@ def test_a_schedule_is_written_where_the_runner_honours_it() -> None:
 )
 def test_no_schedule_where_it_is_not_honoured_and_a_note_says_so(name: str, changes: dict[str, Any]) -> None:
     emitted = emit(decision(name, schedule=SCHEDULE), situation(**{**DRAFT, **changes}), None, [])
-    assert "num_speculative_tokens_per_batch_size" not in options(emitted)["speculative-config"]
+    config = options(emitted)["speculative-config"]
+    assert "num_speculative_tokens_per_batch_size" not in config
+    assert config["num_speculative_tokens"] == 3
     assert any("schedule" in note for note in emitted.notes)
 
 
