@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -14,6 +16,9 @@ from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
 from profiles.methods import method
 from profiles.workload import Task
+
+_UNSTATED_TEMPERATURE = 0.5
+"""Requests that nobody described sample greedily or at the engine's default of 1: the middle, and `_unstated_sd`."""
 
 
 @lru_cache(maxsize=1)
@@ -35,8 +40,9 @@ def _shift(situation: Situation, candidate: Candidate, context_tokens: float) ->
     """Logit shift of what is known beside method and task: temperature, size ratio, long context."""
     table = prior_table()
     described = method(candidate.method)
-    heat = table["temperature"]
-    shift = heat["logit_per_unit"] * min(situation.deployment.workload.sampling.temperature, heat["cap"])
+    heat, workload = table["temperature"], situation.deployment.workload
+    stated = workload.sampling.temperature if workload.temperature_stated else _UNSTATED_TEMPERATURE
+    shift = heat["logit_per_unit"] * min(stated, heat["cap"])
     draft: ModelShape | None = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
     if described.drafter == "model" and draft is not None and situation.target.params > 0:
         size = table["size_ratio"]
@@ -48,6 +54,15 @@ def _shift(situation: Situation, candidate: Candidate, context_tokens: float) ->
         doublings = math.log2(context_tokens / long_context["from_tokens"])
         shift += max(long_context["cap"], long_context["logit_per_doubling"] * doublings)
     return float(shift)
+
+
+def _unstated_sd(situation: Situation, levels: Iterable[float]) -> float:
+    """Logit standard deviation of what nobody said: the temperature (between 0 and 1), and the text, which may then be
+    of any task; `levels` are the tasks' own."""
+    workload = situation.deployment.workload
+    heat = 0.0 if workload.temperature_stated else prior_table()["temperature"]["logit_per_unit"] / math.sqrt(12.0)
+    text = 0.0 if workload.tasks_stated else statistics.pstdev(levels)
+    return math.hypot(heat, text)
 
 
 def prior_positions(
@@ -65,11 +80,15 @@ def prior_positions(
         lookup = table["lookup"]
         by_task = lookup["suffix" if described.package else "ngram"]
         matched, accept = by_task.get(task.value, by_task["mixed"])
+        found_sd = math.hypot(0.75 * lookup["matched_logit_sd"],
+                              _unstated_sd(situation, (_logit(m) for m, _ in by_task.values())))
+        accept_sd = math.hypot(0.75 * lookup["accept_logit_sd"],
+                               _unstated_sd(situation, (_logit(a) for _, a in by_task.values())))
         triple = []
         for z in (-Z80, 0.0, Z80):
             # Both vary together: text that repeats itself is found more often and accepted further.
-            share = _logistic(_logit(matched) + z * lookup["matched_logit_sd"] * 0.75)
-            conditional = _logistic(_logit(accept) + shift + z * lookup["accept_logit_sd"] * 0.75)
+            share = _logistic(_logit(matched) + z * found_sd)
+            conditional = _logistic(_logit(accept) + shift + z * accept_sd)
             triple.append((share, conditional))
         for i in range(k):
             low, value, high = (share * conditional ** (i + 1) for share, conditional in triple)
@@ -78,6 +97,8 @@ def prior_positions(
     level = table["method"].get(candidate.method, table["method"]["other"])
     task_shift = table["task"].get(task.value, table["task"]["mixed"])["logit"]
     spread = level["logit_sd"] * (1.5 if described.drafter == "head" and context_tokens > 4096 else 1.0)
+    levels = [row["logit"] for row in table["task"].values() if isinstance(row, dict)]
+    spread = math.hypot(spread, _unstated_sd(situation, levels))
     middle = level["logit"] + task_shift + shift
     alphas = [_logistic(middle + z * spread) for z in (-Z80, 0.0, Z80)]
     for i in range(k):

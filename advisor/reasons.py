@@ -262,7 +262,13 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
     if parts:
         text = " and ".join(parts)
         return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text[0].upper()}{text[1:]}.")
-    how = "Sampling is greedy" if heat == 0 else f"Sampling at temperature {heat:g} is not hot"
+    if not workload.temperature_stated:
+        how = "Nobody said how requests sample (taken as between greedy and temperature 1)"
+    else:
+        how = "Sampling is greedy" if heat == 0 else f"Sampling at temperature {heat:g} is not hot"
+    if not workload.tasks_stated:
+        return Reason(question="creative_or_hot", sentence=f"{how}, nor what kind of text this is."
+                      if not workload.temperature_stated else f"{how}; nobody said what kind of text this is.")
     return Reason(question="creative_or_hot", sentence=f"{how}, and little of the work is creative writing.")
 
 

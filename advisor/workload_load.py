@@ -82,6 +82,12 @@ def traffic_of(situation: Situation) -> Traffic:
         else:
             running = ASSUMED_CONCURRENCY
             assumptions.append(f"load not stated: {running:.0f} running requests assumed")
+    if not workload.temperature_stated:
+        assumptions.append(
+            "temperature not stated: 0 as in the trial" if trial is not None else
+            "temperature not stated: between 0 and 1 assumed (vLLM's default is 1)")
+    if not workload.tasks_stated and trial is None:
+        assumptions.append("kind of text not stated: anything between creative writing and code assumed")
     return Traffic(
         running, workload.concurrency_p95, rate, prompt, output, prompt * (1.0 - hits), stated, tuple(assumptions)
     )

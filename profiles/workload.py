@@ -112,6 +112,16 @@ class Workload(Schema):
     prefix_cache_hit_rate: Share = 0.0
     """Share of prompt tokens found in the prefix cache (they cost no prefill)."""
 
+    @property
+    def temperature_stated(self) -> bool:
+        """Whether somebody said at which temperature requests sample; vLLM's own default is 1, not this file's 0."""
+        return "sampling" in self.model_fields_set and "temperature" in self.sampling.model_fields_set
+
+    @property
+    def tasks_stated(self) -> bool:
+        """Whether somebody said what kind of text this is."""
+        return "tasks" in self.model_fields_set
+
     @field_validator("prompt_tokens", "output_tokens", mode="before")
     @classmethod
     def _number_is_mean(cls, value: object) -> object:

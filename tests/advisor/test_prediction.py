@@ -115,7 +115,20 @@ def test_a_rate_beyond_the_engine_is_called_saturated() -> None:
 def test_what_nobody_stated_is_listed_as_assumed() -> None:
     pricing = price(gpu_situation())
     assert pricing.running == 8
-    assert len(pricing.assumptions) == 3
+    for what in ("prompt length", "output length", "load", "temperature", "kind of text"):
+        assert sum(said.startswith(f"{what} not stated") for said in pricing.assumptions) == 1
+
+
+def test_knowing_less_of_the_text_never_narrows_what_is_expected() -> None:
+    def length(**workload: object) -> tuple[float, float, float]:
+        found = price(gpu_situation(concurrency=8, **workload)).acceptance  # type: ignore[arg-type]
+        quantity = next(curve for label, curve in found.items() if label != "none").length(3)
+        return quantity.low or 0.0, quantity.value, quantity.high or 0.0
+
+    unknown, chat, code = length(), length(tasks="chat"), length(tasks="code")
+    assert unknown[0] < chat[0]
+    assert chat[1] < unknown[1] < code[1]
+    assert unknown[2] - unknown[0] > max(chat[2] - chat[0], code[2] - code[0])
 
 
 def test_the_trials_lengths_stand_in_where_none_are_stated() -> None:
