@@ -1,6 +1,6 @@
 """The server child: `python -m probes.trial.serve_worker --read FD --write FD [--parent PID]`.
 
-Runs `vllm serve` in its own process and speaks the engine child's language (worker.py): `start` carries
+Runs `vllm serve` in its own process and speaks the language of child.py: `start` carries
 {"engine_args": {"arguments": ["MODEL", "--host", ...], "port": N}}, `ready` answers with {"start_s"} as soon as /health
 does, any other command is answered with an empty result, `stop` or the closed pipe ends the server and all it started.
 
@@ -21,8 +21,7 @@ import urllib.error
 import urllib.request
 from typing import Any, NoReturn
 
-from probes.trial.group_watch import SCRATCH_VARIABLE, watch_group
-from probes.trial.worker import Pipe, die_with_parent, last_line
+from probes.trial.child import Pipe, connect, last_line
 
 
 def name_the_distribution() -> None:
@@ -76,13 +75,7 @@ def answer_parent(pipe: Pipe, port: int, begin: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name in ("--read", "--write", "--parent"):
-        parser.add_argument(name, type=int, default=0)
-    options = parser.parse_args()
-    watch_group(options.read, options.write, os.environ.get(SCRATCH_VARIABLE))
-    die_with_parent(options.parent)
-    pipe = Pipe(options.read, options.write)
+    pipe = connect()
     begin = time.perf_counter()
     start: dict[str, Any] = pipe.commands.get()["engine_args"]
     said = keep_usage_errors()

@@ -1,26 +1,21 @@
-"""The engine child: `python -m probes.trial.worker --read FD --write FD [--parent PID]`.
+"""The engine child: `python -m probes.trial.worker --read FD --write FD [--parent PID]`, in the language of child.py.
 
-It runs vLLM in its own process and speaks JSON lines over two pipes; its stdout and stderr belong to vLLM. One command
-at a time; every line the child writes has an `event`.
+It runs vLLM in its own process.
 
 Parent to child
-  {"cmd":"start","engine_args":{...LLM(...) arguments...},"repair":false,"hooks":true}         first, once
+  {"cmd":"start","engine_args":{...LLM(...) arguments...},"repair":false,"hooks":true}
   {"cmd":"tokenize","id":1,"prompts":[{"text":"..."} | {"messages":[{"role":..,"content":..}]}]}
   {"cmd":"run_block","id":2,"prompts":[[token ids],...],"running":4,"k":3|null,"max_tokens":48,"ignore_eos":true,
      "temperature":0.0,"top_p":1.0,"top_k":-1,"deadline_s":null,"keep_prefix_cache":false}
      k needs `k_control` = schedule_lookup (see ready); null leaves it as it is. 0 drafts nothing. The prefix cache and
-     a suffix tree are emptied before a block, so that a prompt may be repeated.
+     a suffix tree are emptied before a block, so that a prompt may be repeated. `interrupt` ends it early.
   {"cmd":"counters","id":3}
-  {"cmd":"interrupt"}                 the block in progress ends early and returns what it has
-  {"cmd":"stop"}                      or closing the pipe: the child and all it started end
 
 Child to parent
   {"event":"imported","vllm_version":..}                                 vLLM is loaded, the engine is starting
   {"event":"ready","vllm_version","device","runner","k_control","k_max","max_num_seqs","max_model_len",
      "kv_cache_tokens","model_memory_bytes","hooks":{"steps":true,"drafter":true},"repairs":[..],"threads":..,"start_s"}
-  {"event":"failed","error":"ValueError: ..."}                           the engine would not start; the child ends
   {"event":"beat","id","steps","tokens"}                                 at most every second while a block runs
-  {"event":"result","id","data":{...}}  or  {"event":"error","id","error":"XError: ..."}
   tokenize: data = {"ids":[[...],...],"notes":[...]}
   counters: data = {"spec_decode_num_drafts":..,"spec_decode_num_accepted_tokens_per_pos":[..],"generation_tokens":..}
   run_block: data = {"complete":true,"wall_s":..,"output_tokens":..,"counters":{differences over the block},
@@ -35,65 +30,12 @@ Only the standard library is imported before vLLM.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import ctypes
-import json
 import os
-import queue
-import signal
-import sys
-import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from probes.trial.group_watch import SCRATCH_VARIABLE, watch_group
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Linux: the kernel ends this process when its parent dies, even by SIGKILL. Elsewhere the closed pipe does."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if parent and os.getppid() != parent:
-            os._exit(1)
-
-
-def last_line(error: BaseException) -> str:
-    """`TypeOfError: message` of the innermost cause that says something, in one line."""
-    seen = error
-    while seen.__cause__ is not None:
-        seen = seen.__cause__
-    return " ".join(f"{type(seen).__name__}: {seen}".split())[:2000]
-
-
-class Pipe:
-    """Both ends of the conversation. A thread reads, so that `interrupt` is seen while a block runs."""
-
-    def __init__(self, read_fd: int, write_fd: int) -> None:
-        self._in = os.fdopen(read_fd, "r", encoding="utf-8")
-        self._out = os.fdopen(write_fd, "w", encoding="utf-8")
-        self.commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        self.interrupt = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self._in:
-            command = json.loads(line)
-            if command["cmd"] == "interrupt":
-                self.interrupt.set()
-            else:
-                self.commands.put(command)
-                if command["cmd"] == "stop":
-                    return
-        # The parent is gone. The watcher sees this process end, takes its group along and removes its files.
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def send(self, event: str, **fields: Any) -> None:
-        self._out.write(json.dumps({"event": event, **fields}) + "\n")
-        self._out.flush()
+from probes.trial.child import Pipe, run_child
 
 
 def start_engine(command: dict[str, Any], pipe: Pipe) -> Any:
@@ -145,10 +87,10 @@ def describe(hooks: Any) -> dict[str, Any]:
     }
 
 
-def tokenize(hooks: Any, prompts: list[dict[str, Any]]) -> dict[str, Any]:
+def tokenize(hooks: Any, command: dict[str, Any], pipe: Pipe) -> dict[str, Any]:
     """Token ids of texts as they are, and of chat messages through the target's own template."""
     tokenizer, ids, notes = hooks.llm.get_tokenizer(), [], set()
-    for prompt in prompts:
+    for prompt in command["prompts"]:
         if prompt.get("messages") is not None:
             if getattr(tokenizer, "chat_template", None):
                 found = tokenizer.apply_chat_template(prompt["messages"], add_generation_prompt=True, tokenize=True)
@@ -162,8 +104,8 @@ def tokenize(hooks: Any, prompts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"ids": ids, "notes": sorted(notes)}
 
 
-def serve(hooks: Any, pipe: Pipe) -> None:
-    """Answer commands until `stop`."""
+def timed_block(hooks: Any, command: dict[str, Any], pipe: Pipe) -> dict[str, Any]:
+    """One block, with a beat at its first step and then at most every second."""
     from probes.trial.block import run_block
 
     last_beat = 0.0
@@ -174,45 +116,18 @@ def serve(hooks: Any, pipe: Pipe) -> None:
             last_beat = time.monotonic()
             pipe.send("beat", id=command.get("id"), steps=steps, tokens=tokens)
 
-    while (command := pipe.commands.get())["cmd"] != "stop":
-        pipe.interrupt.clear()
-        try:
-            if command["cmd"] == "run_block":
-                data = run_block(hooks, command, beat, pipe.interrupt.is_set)
-            elif command["cmd"] == "tokenize":
-                data = tokenize(hooks, command["prompts"])
-            elif command["cmd"] == "counters":
-                data = hooks.counters()
-            else:
-                raise ValueError(f"unknown command {command['cmd']!r}")
-        except Exception as error:
-            pipe.send("error", id=command.get("id"), error=last_line(error))
-        else:
-            pipe.send("result", id=command.get("id"), data=data)
+    return run_block(hooks, command, beat, pipe.interrupt.is_set)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--read", type=int, required=True)
-    parser.add_argument("--write", type=int, required=True)
-    parser.add_argument("--parent", type=int, default=0)
-    options = parser.parse_args()
-    watch_group(options.read, options.write, os.environ.get(SCRATCH_VARIABLE))
-    die_with_parent(options.parent)
-    pipe = Pipe(options.read, options.write)
-    try:
-        hooks = start_engine(pipe.commands.get(), pipe)
-    except BaseException as error:
-        import traceback
+def counters(hooks: Any, command: dict[str, Any], pipe: Pipe) -> dict[str, Any]:
+    """The engine's own counters since it started."""
+    found: dict[str, Any] = hooks.counters()
+    return found
 
-        traceback.print_exc()
-        pipe.send("failed", error=last_line(error))
-        os._exit(1)
-    serve(hooks, pipe)
-    # vLLM's own teardown may wait on threads and devices: everything worth keeping has been sent.
-    sys.stdout.flush()
-    os._exit(0)
+
+COMMANDS: dict[str, Callable[[Any, dict[str, Any], Pipe], Any]] = {
+    "tokenize": tokenize, "run_block": timed_block, "counters": counters}
 
 
 if __name__ == "__main__":
-    main()
+    run_child(start_engine, COMMANDS)

@@ -102,6 +102,25 @@ def test_a_healthy_child_answers_and_its_life_is_counted(child):
     assert 0 < lived == process.lived_s
 
 
+def test_an_unknown_command_is_an_error_in_words_and_the_child_goes_on(child):
+    process = child("none")
+    process.start()
+    with pytest.raises(EngineFailure, match="unknown command 'dance'"):
+        process.call("dance")
+    assert process.call("counters") == {"asked": "counters"}
+
+
+def test_an_interrupt_reaches_a_command_that_is_still_running(child):
+    def ctrl_c(steps, tokens):
+        raise KeyboardInterrupt
+
+    process = child("wait_for_interrupt")
+    process.start()
+    with pytest.raises(KeyboardInterrupt):
+        process.call("run_block", beat=ctrl_c)
+    assert process.interrupt() == {"interrupted": True}
+
+
 def test_closing_takes_the_childs_own_children_along(child):
     process = child("leave_child")
     process.start()

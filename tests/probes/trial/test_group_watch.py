@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 LEADER = """
 import os, subprocess, sys, time
+from probes.trial.child import die_with_parent
 from probes.trial.group_watch import watch_group
-from probes.trial.worker import die_with_parent
 watch_group(int(sys.argv[3]), int(sys.argv[4]), sys.argv[2])
 die_with_parent(int(sys.argv[1]))
 grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
