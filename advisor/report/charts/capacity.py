@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from advisor.capacity.document import ArmPlan, CapacityPlan
-from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
+from advisor.report.charts.frame import MOST_LINES, Spec, by_name, framed, line_with_points, tooltip
 from advisor.report.wording import number, plain
 
 Latency = Literal["ttft_ms", "tpot_ms"]
@@ -41,32 +41,17 @@ def latency_chart(plan: CapacityPlan, what: Latency) -> Spec | None:
     slo = getattr(plan, what)
     x = {"field": "rate", "type": "quantitative", "axis": {"title": "requests per second, one replica", "grid": False}}
     y = {"type": "quantitative", "axis": {"title": f"{TITLES[what]}, ms", "tickCount": 5}}
-    color, shape = _by_arm(arms)
+    color, shape = by_name("arm", [arm_name(arm) for arm in arms])
     layer: list[Spec] = [
         {
             "mark": {"type": "line", "strokeWidth": 1.25, "strokeDash": [3, 3], "tooltip": None},
             "encoding": {"x": x, "y": {**y, "field": "p95"}, "color": color},
         },
-        {
-            "mark": {"type": "line", "strokeWidth": 2.25, "tooltip": None},
-            "encoding": {"x": x, "y": {**y, "field": "mean"}, "color": color},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
-            "encoding": {
-                "x": x,
-                "y": {**y, "field": "mean"},
-                "color": color,
-                "shape": shape,
-                "tooltip": [
-                    {"field": "arm", "title": "arm"},
-                    {"field": "rate", "title": "requests/s"},
-                    {"field": "words", "title": "mean"},
-                    {"field": "high", "title": "p95"},
-                    {"field": "running", "title": "running"},
-                ],
-            },
-        },
+        *line_with_points(
+            {"x": x, "y": {**y, "field": "mean"}, "color": color},
+            shape,
+            tooltip(arm="arm", rate="requests/s", words="mean", high="p95", running="running"),
+        ),
     ]
     if slo is not None:
         mark = {"values": [{"slo": slo, "rate": min(r["rate"] for r in rows), "words": f"SLO {number(slo)} ms"}]}
@@ -119,8 +104,8 @@ def fleet_chart(plan: CapacityPlan) -> Spec | None:
     ]
     if not rows:
         return None
-    color, _ = _by_arm(arms)
-    names = color["sort"]
+    names = [arm_name(arm) for arm in arms]
+    color, _ = by_name("arm", names)
     x = {
         "field": "growth",
         "type": "ordinal",
@@ -141,13 +126,9 @@ def fleet_chart(plan: CapacityPlan) -> Spec | None:
                     "xOffset": offset,
                     "y": {**y, "field": "replicas"},
                     "color": color,
-                    "tooltip": [
-                        {"field": "arm", "title": "arm"},
-                        {"field": "growth", "title": "times the peak"},
-                        {"field": "replicas", "title": "replicas"},
-                        {"field": "spread", "title": "80 % interval"},
-                        {"field": "month", "title": "a month"},
-                    ],
+                    "tooltip": tooltip(
+                        arm="arm", growth="times the peak", replicas="replicas", spread="80 % interval", month="a month"
+                    ),
                 },
             },
             {
@@ -171,11 +152,3 @@ def fleet_sentence(plan: CapacityPlan) -> str:
     peak = plan.traffic.peak_rate_rps
     at = "" if peak is None else f" of {number(peak)} requests per second"
     return f"Replicas for the peak{at}: {'; '.join(said)}."
-
-
-def _by_arm(arms: tuple[ArmPlan, ...]) -> tuple[Spec, Spec]:
-    """Colour and shape by arm, in the arms' order."""
-    names = [arm_name(arm) for arm in arms]
-    base = {"field": "arm", "type": "nominal", "sort": names, "legend": {"direction": "vertical", "columns": 1}}
-    color = {**base, "scale": {"domain": names, "range": [f"var(--c{i})" for i in range(len(names))]}}
-    return color, {**base, "scale": {"domain": names, "range": SHAPES[: len(names)]}}

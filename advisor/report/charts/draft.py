@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.record import Record
-from advisor.report.charts.frame import Spec, framed
+from advisor.report.charts.frame import Spec, framed, tooltip
 from advisor.report.drafts import draft_map_sentence, row_name
 from advisor.report.wording import times
 
@@ -56,12 +56,7 @@ def draft_chart(record: Record) -> Spec | None:
                             "range": ["var(--p-draft)", "var(--p-overhead)", "var(--p-kv)"],
                         },
                     },
-                    "tooltip": [
-                        {"field": "draft", "title": "draft"},
-                        {"field": "length", "title": "acceptance length"},
-                        {"field": "words", "title": "speed-up"},
-                        {"field": "k", "title": "best k"},
-                    ],
+                    "tooltip": tooltip(draft="draft", length="acceptance length", words="speed-up", k="best k"),
                 },
             },
             {

@@ -53,3 +53,54 @@ def framed(height: int, description: str, **rest: Any) -> Spec:
             "text": {"fill": "var(--ink)", "fontSize": 12},
         },
     }
+
+
+def tooltip(**titles: str) -> list[Spec]:
+    """What the pointer shows: fields of the rows with the words before them, in this order."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
+
+
+def by_name(field: str, names: list[str]) -> tuple[Spec, Spec]:
+    """Colour and shape of each of up to MOST_LINES names, in their order, with one name a line in the legend."""
+    base = {"field": field, "type": "nominal", "sort": names, "legend": {"direction": "vertical", "columns": 1}}
+    color = {**base, "scale": {"domain": names, "range": [f"var(--c{i})" for i in range(len(names))]}}
+    return color, {**base, "scale": {"domain": names, "range": SHAPES[: len(names)]}}
+
+
+def line_with_points(channels: Spec, shape: Spec, told: list[Spec]) -> list[Spec]:
+    """A line, and a point at each of its values that tells what it is; `channels` (x, y, colour) are of both."""
+    return [
+        {"mark": {"type": "line", "strokeWidth": 2.25, "tooltip": None}, "encoding": channels},
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {**channels, "shape": shape, "tooltip": told},
+        },
+    ]
+
+
+def stacked_bars(field: str, names: list[str], x: Spec, colors: dict[str, str], told: list[Spec]) -> tuple[Spec, Spec]:
+    """Horizontal bars put together from parts: the channel that names them, for marks beside them, and their layer.
+
+    A row is one part of one bar: its bar's name (`field`), its `part` (a key of `colors`), and where it lies (`from`,
+    `to`, in the unit of `x`).
+    """
+    y = {
+        "field": field,
+        "type": "nominal",
+        "sort": names,
+        "scale": {"paddingInner": 0.3},
+        "axis": {"title": None, "domain": False, "ticks": False, "labelPadding": 6, "labelColor": "var(--ink)"},
+    }
+    parts = list(colors)
+    color = {"field": "part", "type": "nominal", "scale": {"domain": parts, "range": list(colors.values())}}
+    layer = {
+        "mark": {"type": "bar", "stroke": "var(--paper)", "strokeWidth": 1},
+        "encoding": {
+            "y": y,
+            "x": {**x, "field": "from"},
+            "x2": {"field": "to"},
+            "color": {**color, "sort": parts},
+            "tooltip": told,
+        },
+    }
+    return y, layer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.record import Record
-from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
+from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed, tooltip
 from advisor.report.content import crossover_of, crossover_words
 from advisor.report.curves import Curve, stated
 from advisor.report.wording import percent, requests, span, times
@@ -91,14 +91,14 @@ def load_chart(record: Record, curve: Curve) -> Spec | None:
                 "color": color,
                 "shape": shape,
                 "size": {"condition": {**picked, "value": 70}, "value": 34},
-                "tooltip": [
-                    {"field": "load", "title": "load"},
-                    {"field": "k", "title": "k"},
-                    {"field": "words", "title": "speed-up"},
-                    {"field": "interval", "title": "80 % interval"},
-                    {"field": "chance", "title": "chance of gain"},
-                    {"field": "source", "title": "source"},
-                ],
+                "tooltip": tooltip(
+                    load="load",
+                    k="k",
+                    words="speed-up",
+                    interval="80 % interval",
+                    chance="chance of gain",
+                    source="source",
+                ),
             },
         },
     ]

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from advisor.record import Memory
-from advisor.report.charts.frame import Spec, framed
+from advisor.report.charts.frame import Spec, framed, stacked_bars, tooltip
 from advisor.report.tables import memory_parts
 from advisor.report.wording import gib
+
+COLORS = {
+    "target weights": "var(--p-target)",
+    "draft weights": "var(--p-draft)",
+    "overhead": "var(--p-overhead)",
+    "KV cache": "var(--p-kv)",
+    "not usable": "var(--p-rest)",
+}
 
 
 def memory_chart(memory: Memory) -> Spec | None:
@@ -31,49 +39,28 @@ def memory_chart(memory: Memory) -> Spec | None:
                 }
             )
             start += part.gib
-    parts_shown = [part.name for part in bars[0][1]]
-    colors = ["var(--p-target)", "var(--p-draft)", "var(--p-overhead)", "var(--p-kv)", "var(--p-rest)"][
-        : len(parts_shown)
-    ]
-    y = {
-        "field": "bar",
-        "type": "nominal",
-        "sort": ["without", "with"],
-        "scale": {"paddingInner": 0.3},
-        "axis": {"title": None, "domain": False, "ticks": False, "labelPadding": 6, "labelColor": "var(--ink)"},
-    }
+    shown = {part.name for part in bars[0][1]}
     x = {
         "type": "quantitative",
         "scale": {"domain": [0, whole], "nice": False},
         "axis": {"title": "GiB of one GPU", "tickCount": 8},
     }
+    named, layer = stacked_bars(
+        "bar",
+        ["without", "with"],
+        x,
+        {part: color for part, color in COLORS.items() if part in shown},
+        tooltip(bar="speculation", part="part", words="size"),
+    )
     return framed(
         110,
         "Memory of one GPU without and with speculation.",
         data={"values": rows},
         layer=[
-            {
-                "mark": {"type": "bar", "stroke": "var(--paper)", "strokeWidth": 1},
-                "encoding": {
-                    "y": y,
-                    "x": {**x, "field": "from"},
-                    "x2": {"field": "to"},
-                    "color": {
-                        "field": "part",
-                        "type": "nominal",
-                        "scale": {"domain": parts_shown, "range": colors},
-                        "sort": parts_shown,
-                    },
-                    "tooltip": [
-                        {"field": "bar", "title": "speculation"},
-                        {"field": "part", "title": "part"},
-                        {"field": "words", "title": "size"},
-                    ],
-                },
-            },
+            layer,
             {
                 "mark": {"type": "text", "fill": "var(--on-part)", "fontWeight": 600, "tooltip": None},
-                "encoding": {"y": y, "x": {**x, "field": "middle"}, "text": {"field": "label"}},
+                "encoding": {"y": named, "x": {**x, "field": "middle"}, "text": {"field": "label"}},
             },
         ],
     )

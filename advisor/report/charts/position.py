@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.record import Record
-from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed
+from advisor.report.charts.frame import MOST_LINES, Spec, by_name, framed, line_with_points, tooltip
 from advisor.report.curves import Curve
 from advisor.report.wording import percent, plain
 
@@ -28,15 +28,7 @@ def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
     ]
     if not rows:
         return None
-    names = [plain(label) for label in labels]
-    color = {
-        "field": "candidate",
-        "type": "nominal",
-        "scale": {"domain": names, "range": [f"var(--c{i})" for i in range(len(names))]},
-        "sort": names,
-        "legend": {"direction": "vertical", "columns": 1},
-    }
-    shape = {**color, "scale": {"domain": names, "range": SHAPES[: len(names)]}}
+    color, shape = by_name("candidate", [plain(label) for label in labels])
     x = {
         "field": "position",
         "type": "ordinal",
@@ -57,25 +49,17 @@ def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
                 "mark": {"type": "area", "fillOpacity": 0.16, "tooltip": None},
                 "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": color},
             },
-            {
-                "mark": {"type": "line", "strokeWidth": 2.25, "tooltip": None},
-                "encoding": {"y": {**y, "field": "accepted"}, "color": color},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {
-                    "y": {**y, "field": "accepted"},
-                    "color": color,
-                    "shape": shape,
-                    "tooltip": [
-                        {"field": "candidate", "title": "candidate"},
-                        {"field": "position", "title": "position"},
-                        {"field": "words", "title": "accepted"},
-                        {"field": "interval", "title": "80 % interval"},
-                        {"field": "source", "title": "source"},
-                    ],
-                },
-            },
+            *line_with_points(
+                {"y": {**y, "field": "accepted"}, "color": color},
+                shape,
+                tooltip(
+                    candidate="candidate",
+                    position="position",
+                    words="accepted",
+                    interval="80 % interval",
+                    source="source",
+                ),
+            ),
         ],
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.report.charts.frame import Spec, framed
+from advisor.report.charts.frame import Spec, framed, stacked_bars, tooltip
 from advisor.report.curves import Curve
 from advisor.report.wording import number, plain, requests
 
@@ -27,50 +27,30 @@ def step_chart(curve: Curve) -> Spec | None:
     head = curve.headline
     for end in ends:
         end["best"] = head is not None and end["step"] == f"k={head.k}"
-    order = [name for name, *_ in bars]
-    y = {
-        "field": "step",
-        "type": "nominal",
-        "sort": order,
-        "scale": {"paddingInner": 0.34},
-        "axis": {"title": None, "domain": False, "ticks": False, "labelPadding": 6, "labelColor": "var(--ink)"},
-    }
     most = max(sum(bar[1:4]) for bar in bars)
     x = {
         "type": "quantitative",
         "scale": {"domain": [0, most * 1.42], "nice": False},
         "axis": {"title": "milliseconds of one step", "tickCount": 5},
     }
-    parts = ["draft", "verify", "overhead"]
+    named, layer = stacked_bars(
+        "step",
+        [name for name, *_ in bars],
+        x,
+        {"draft": "var(--p-draft)", "verify": "var(--p-target)", "overhead": "var(--p-overhead)"},
+        tooltip(step="step", part="part", words="time"),
+    )
     return framed(
         34 * len(bars) + 10,
         step_sentence(curve),
         data={"values": rows},
         layer=[
-            {
-                "mark": {"type": "bar", "stroke": "var(--paper)", "strokeWidth": 1},
-                "encoding": {
-                    "y": y,
-                    "x": {**x, "field": "from"},
-                    "x2": {"field": "to"},
-                    "color": {
-                        "field": "part",
-                        "type": "nominal",
-                        "scale": {"domain": parts, "range": ["var(--p-draft)", "var(--p-target)", "var(--p-overhead)"]},
-                        "sort": parts,
-                    },
-                    "tooltip": [
-                        {"field": "step", "title": "step"},
-                        {"field": "part", "title": "part"},
-                        {"field": "words", "title": "time"},
-                    ],
-                },
-            },
+            layer,
             {
                 "data": {"values": ends},
                 "mark": {"type": "text", "align": "left", "dx": 6, "tooltip": None},
                 "encoding": {
-                    "y": y,
+                    "y": named,
                     "x": {**x, "field": "to"},
                     "text": {"field": "words"},
                     "fill": {"condition": {"test": "datum.best", "value": "var(--accent)"}, "value": "var(--soft)"},
