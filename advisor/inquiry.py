@@ -144,30 +144,3 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         f"a paired comparison of {cell} at {best.running} running requests (`specadvise trial` with a larger "
         "`--budget`): the step times alone leave the worthwhile gain inside the interval"
     )
-
-
-def trial_loads(situation: Situation) -> tuple[int, ...]:
-    """Running requests a trial should measure at: those stated, else 1, the usual load, and one between or beyond."""
-    stated = situation.deployment.trial.loads
-    if stated:
-        return tuple(sorted(set(stated)))
-    pricing = price(situation)
-    usual = pricing.running
-    if usual <= 2:
-        return tuple(sorted({1, usual, min(4, pricing.max_running)}))
-    return tuple(sorted({1, max(2, round(math.sqrt(usual))), usual}))
-
-
-def trial_cells(situation: Situation) -> dict[str, tuple[tuple[int, int], ...]]:
-    """(running, k) cells worth timing, by candidate label; `none` is the baseline at k = 0.
-
-    The largest k at every load (it gives acceptance for all), the smallest and a middle one where the step time
-    bends, and k = 0 where a schedule could use it. Cells whose answer is clear beforehand are left out.
-    """
-    loads = trial_loads(situation)
-    cells: dict[str, tuple[tuple[int, int], ...]] = {"none": tuple((n, 0) for n in loads)}
-    for candidate in situation.candidates:
-        ks = sorted({candidate.k[0], candidate.k[len(candidate.k) // 2], candidate.k[-1]}, reverse=True)
-        usual = loads[-1]
-        cells[candidate.label] = (*((n, k) for n in loads for k in ks), (usual, 0))
-    return cells

@@ -18,31 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.readme import advise_flags
+
 ROOT = Path(__file__).resolve().parents[1]
 LIMITS_S = {"specadvise --help": 0.3, "specadvise advise, offline": 1.5, "specadvise plan, offline": 3.0}
-ADVISE = [
-    "--target",
-    "meta-llama/Llama-3.1-8B-Instruct",
-    "--draft",
-    "meta-llama/Llama-3.2-1B-Instruct",
-    "--gpu",
-    "RTX PRO 6000",
-    "--gpus",
-    "1",
-    "--concurrency",
-    "1",
-    "--prompt-len",
-    "300",
-    "--output-len",
-    "384",
-    "--task",
-    "json",
-    "--temperature",
-    "0",
-    "--vllm-version",
-    "0.32",
-    "--offline",
-]
 
 
 def run(arguments: list[str], folder: str) -> tuple[float, float]:
@@ -75,7 +54,7 @@ def main() -> None:
     cases = {
         "python -c pass": ["-c", "pass"],
         "specadvise --help": [*cli, "--help"],
-        "specadvise advise, offline": [*cli, "advise", *ADVISE, "--out", "out"],
+        "specadvise advise, offline": [*cli, "advise", *advise_flags(), "--out", "out"],
         "specadvise plan, offline": [*cli, "plan", str(ROOT / "examples" / "capacity.yaml"), "--peak", "40",
                                      "--offline"],
     }

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.readme import advise_flags
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -82,26 +84,7 @@ def test_wheel_alone_answers_help_and_offline_advice(wheel: Path, tmp_path: Path
         [
             *run,
             "advise",
-            "--target",
-            "meta-llama/Llama-3.1-8B-Instruct",
-            "--draft",
-            "meta-llama/Llama-3.2-1B-Instruct",
-            "--gpu",
-            "H100",
-            "--gpus",
-            "1",
-            "--concurrency",
-            "1",
-            "--prompt-len",
-            "300",
-            "--output-len",
-            "300",
-            "--task",
-            "code",
-            "--temperature",
-            "0",
-            "--vllm-version",
-            "0.32.0",
+            *advise_flags(),
             "--out",
             str(tmp_path / "out"),
         ],

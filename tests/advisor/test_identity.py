@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +9,8 @@ import pytest
 from advisor.identity import identity
 from advisor.record import Record
 from profiles.evidence import ServerEvidence
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent / "report"))
-import synthetic_readings as syn
-import synthetic_record as records
+from tests.advisor import synthetic_readings as syn
+from tests.advisor.report import synthetic_record as records
 
 ON, OFF, OPEN = records.enabled(), records.off(), records.abstained()
 K3 = syn.counters((0.7, 0.5, 0.4), 1000)

@@ -1,13 +1,12 @@
-import dataclasses
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.inquiry import PairedStop, finalist, trial_cells, trial_loads
+from advisor.inquiry import PairedStop, finalist
 from profiles.evidence import PairedBlock
-from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
+from tests.advisor.situations import cpu_situation, cpu_trial
 
 
 def pair(speedup: float, start: int = 0) -> PairedBlock:
@@ -102,24 +101,3 @@ def test_a_candidate_that_was_not_timed_cannot_be_the_finalist() -> None:
     trial = cpu_trial()
     untimed = trial.model_copy(update={"arms": (trial.arms[0], trial.arms[1].model_copy(update={"steps": ()}))})
     assert finalist(cpu_situation(concurrency=1, tasks="code"), untimed) is None
-
-
-# --- what to measure ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("running", "expected"), [(1, (1, 4)), (8, (1, 3, 8)), (16, (1, 4, 16))])
-def test_a_trial_measures_at_one_request_the_usual_load_and_one_more(running: int, expected: tuple[int, ...]) -> None:
-    assert trial_loads(cpu_situation(concurrency=running)) == expected
-
-
-def test_stated_loads_are_measured_as_stated() -> None:
-    situation = cpu_situation(concurrency=8)
-    deployment = situation.deployment.model_copy(
-        update={"trial": situation.deployment.trial.model_copy(update={"loads": (8, 2)})}
-    )
-    assert trial_loads(dataclasses.replace(situation, deployment=deployment)) == (2, 8)
-
-
-def test_cells_cover_the_largest_k_at_every_load_and_the_idle_speculation_at_the_usual_one() -> None:
-    cells = trial_cells(gpu_situation(concurrency=8))
-    label = gpu_situation().candidates[0].label
-    assert cells["none"] == ((1, 0), (3, 0), (8, 0))
-    assert {(1, 5), (3, 5), (8, 5), (8, 0)} <= set(cells[label])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 from advisor.observed import expected_range, gauge_load, observed_acceptance, observed_load
 from profiles.evidence import ServerEvidence
 from profiles.schema import Quantity, Source
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_readings as syn
+from tests.advisor import synthetic_readings as syn
 
 falling = st.lists(st.floats(0, 1), min_size=1, max_size=8).map(lambda rates: tuple(sorted(rates, reverse=True)))
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.promise import break_even_at, decided_candidate, k_asked, k_loaded, ks_priced, largest_load, promised_at
-
-sys.path.insert(0, str(Path(__file__).parent / "report"))
-import synthetic_record as records
+from tests.advisor.report import synthetic_record as records
 
 ON, OFF, OPEN = records.enabled(), records.off(), records.abstained()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +14,8 @@ from advisor.verdict import Promise, Verification
 from advisor.verification import length_at, verify
 from profiles.evidence import ServerEvidence, SpeculationCounters
 from profiles.schema import Quantity, Source
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent / "report"))
-import synthetic_readings as syn
-import synthetic_record as records
+from tests.advisor import synthetic_readings as syn
+from tests.advisor.report import synthetic_record as records
 
 ON, OFF = records.enabled(), records.off()
 FLAT = ON.model_copy(update={"decision": ON.decision.model_copy(update={"schedule": None})})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +13,17 @@ import yaml
 
 from advisor.cli.advise_flags import candidates_of, seconds_of
 from advisor.record import Record
+from benchmarks.readme import advise_flags
 from profiles.errors import InputError
+from tests.cli.shell import process, specadvise
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMON = [
-    "--target",
-    "meta-llama/Llama-3.1-8B-Instruct",
-    "--draft",
-    "meta-llama/Llama-3.2-1B-Instruct",
-    "--gpu",
-    "RTX PRO 6000",
-    "--gpus",
-    "1",
-    "--concurrency",
-    "1",
-    "--prompt-len",
-    "300",
-    "--output-len",
-    "384",
-    "--task",
-    "json",
-    "--temperature",
-    "0",
-    "--vllm-version",
-    "0.32",
-    "--offline",
-]
-
-
-def specadvise(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "advisor.cli.main", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **environment},
-    )
+COMMON = advise_flags()
 
 
 @pytest.fixture(scope="module")
 def advised(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("advised")
-    return folder, specadvise("advise", *COMMON, "--out", "out/", cwd=folder)
+    return folder, process("advise", *COMMON, "--out", "out/", cwd=folder)
 
 
 def test_flags_alone_give_advice_and_three_files(advised: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
@@ -88,8 +54,8 @@ def test_a_file_and_the_same_flags_give_the_same_advice(
     (tmp_path / "d.yaml").write_text(
         "target: meta-llama/Llama-3.1-8B-Instruct\n"
         "candidates: [{method: draft_model, draft: meta-llama/Llama-3.2-1B-Instruct}]\n"
-        "engine: {vllm_version: '0.32'}\nhardware: {gpu: RTX PRO 6000, count: 1}\n"
-        "workload: {concurrency: 1, prompt_tokens: 300, output_tokens: 384, tasks: json, sampling: {temperature: 0}}\n"
+        "engine: {vllm_version: 0.32.0}\nhardware: {gpu: RTX PRO 6000, count: 1}\n"
+        "workload: {concurrency: 4, prompt_tokens: 400, output_tokens: 384, tasks: json, sampling: {temperature: 0}}\n"
     )
     ran = specadvise("advise", "d.yaml", "--offline", "--out", "out", "-q", "--format", "json", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

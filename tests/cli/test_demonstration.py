@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,16 +10,15 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.shell import specadvise
+
 CONTEXT = "--task summarization --output-len 128 --max-model-len 36864 --max-num-seqs 1 --prompt-len"
 
 
 @cache
 def record(flags: str) -> dict[str, Any]:
     with TemporaryDirectory() as out:
-        done = subprocess.run(
-            [sys.executable, "-m", "advisor.cli.main", "advise", "examples/demonstration.yaml", *flags.split(),
-             "--offline", "--quiet", "--out", out], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = specadvise("advise", "examples/demonstration.yaml", *flags.split(), "--offline", "--quiet", "--out", out)
         assert done.returncode in (0, 3), done.stderr
         found: dict[str, Any] = json.loads((Path(out) / "record.json").read_text(encoding="utf-8"))
     return found

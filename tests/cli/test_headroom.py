@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from advisor.cli.main import main
+from tests.cli.shell import run
+from tests.probes import synthetic_nvml as gpus
 
-TESTS = Path(__file__).parent.parent
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
@@ -23,26 +19,6 @@ CONFIG = {
 SMALL = {**CONFIG, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64,
          "tie_word_embeddings": True}
 
-
-def _load(name: str, path: Path) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-gpus = _load("synthetic_nvml", TESTS / "probes" / "synthetic_nvml.py")
-
-
-@pytest.fixture(autouse=True)
-def _restore_signal() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
@@ -71,10 +47,8 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def headroom(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
-    with pytest.raises(SystemExit) as stop:
-        main(["probe", "gpu", "-q", "--format", "json", *options])
-    out, err = capsys.readouterr()
-    assert stop.value.code == 0, err
+    code, out, err = run(capsys, "probe", "gpu", "-q", "--format", "json", *options)
+    assert code == 0, err
     found: list[dict[str, Any]] = json.loads(out)["headroom"]
     return found
 
@@ -144,7 +118,6 @@ def test_lengths_nobody_stated_are_assumed_aloud(capsys: pytest.CaptureFixture[s
 
 def test_a_target_that_cannot_be_found_exits_2(capsys: pytest.CaptureFixture[str], folder: Path,
                                                cards: list[Any]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["probe", "gpu", "-q", "--target", "./nowhere"])
-    assert stop.value.code == 2
-    assert "nowhere" in capsys.readouterr().err
+    code, _, err = run(capsys, "probe", "gpu", "-q", "--target", "./nowhere")
+    assert code == 2
+    assert "nowhere" in err

@@ -10,14 +10,8 @@ from pydantic import BaseModel
 
 from advisor.cli.deployment_file import load_deployment
 from advisor.cli.deployment_template import EXAMPLE_TARGET, template
-from advisor.cli.main import main
 from profiles.deployment import Deployment
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return int(stop.value.code or 0)
+from tests.cli.shell import exit_code
 
 
 def turned_on(text: str, keep_examples: bool) -> str:
@@ -28,7 +22,7 @@ def turned_on(text: str, keep_examples: bool) -> str:
 
 def test_the_written_file_is_a_valid_deployment_at_every_default(tmp_path: Path) -> None:
     path = tmp_path / "d.yaml"
-    assert run("init", "--out", str(path), "-q") == 0
+    assert exit_code("init", "--out", str(path), "-q") == 0
     assert load_deployment(path) == Deployment(target={"id": EXAMPLE_TARGET})
 
 
@@ -67,20 +61,20 @@ def test_every_field_and_its_help_stand_in_the_file() -> None:
 
 
 def test_the_target_can_be_filled_in(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("init", "--out", "-", "--target", "org/with: colon") == 0
+    assert exit_code("init", "--out", "-", "--target", "org/with: colon") == 0
     assert "target: 'org/with: colon'\n" in capsys.readouterr().out
 
 
 def test_an_existing_file_is_kept_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.yaml"
     path.write_text("mine")
-    assert run("init", "--out", str(path)) == 2
+    assert exit_code("init", "--out", str(path)) == 2
     assert path.read_text() == "mine"
     assert "--force" in capsys.readouterr().err
-    assert run("init", "--out", str(path), "--force") == 0
+    assert exit_code("init", "--out", str(path), "--force") == 0
     assert path.read_text() == template()
 
 
 def test_a_folder_is_refused_as_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("init", "--out", str(tmp_path), "--force") == 2
+    assert exit_code("init", "--out", str(tmp_path), "--force") == 2
     assert "is a folder" in capsys.readouterr().err

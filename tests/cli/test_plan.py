@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from advisor.cli.plan import parse_candidate
 from profiles.errors import InputError
+from tests.cli.shell import specadvise
 
-ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = """
 target: meta-llama/Llama-3.1-8B-Instruct
 candidates:
@@ -23,13 +20,6 @@ hardware: {gpu: H100}
 workload: {arrival_rate_rps: 3, prompt_tokens: 300, output_tokens: 80, tasks: code}
 objective: {tpot_ms: 15}
 """
-
-
-def specadvise(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "advisor.cli.main", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
-    )
 
 
 @pytest.fixture

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.cli.shell import specadvise
+
 CASE = {"id": "one", "gpu": "H100", "target": "meta-llama/Llama-3.1-8B-Instruct", "method": "ngram", "k": 3,
         "batch_size": 4}
-
-
-def specadvise(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "advisor.cli.main", *arguments], cwd=ROOT, input=stdin, check=False,
-                          capture_output=True, text=True, timeout=60)
 
 
 def test_one_line_comes_back_for_each_case_in_order(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import signal
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,44 +11,16 @@ from typing import Any
 
 import pytest
 
-from advisor.cli.main import main
 from profiles.errors import ProbeError
 from profiles.evidence import Evidence
+from tests.cli.shell import run
+from tests.probes import synthetic_nvml as gpus
+from tests.probes.server import synthetic_pages as syn
 
-TESTS = Path(__file__).parent.parent
 SECRET = "key-that-must-not-appear"
 SERVER_KEYS = {"engine", "engine_version", "models", "running", "waiting", "kv_cache_usage", "prompt_tokens",
                "output_tokens", "speculation", "window_s"}
 SPECULATION_KEYS = {"enabled", "drafts", "draft_tokens", "accepted_tokens", "per_position", "acceptance_length"}
-
-
-def _load(name: str, path: Path) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-syn = _load("synthetic_pages", TESTS / "probes" / "server" / "synthetic_pages.py")
-gpus = _load("synthetic_nvml", TESTS / "probes" / "synthetic_nvml.py")
-
-
-@pytest.fixture(autouse=True)
-def _restore_signal() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    return int(stop.value.code or 0), out, err
 
 
 @pytest.fixture

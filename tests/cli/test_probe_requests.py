@@ -11,22 +11,16 @@ from typing import Any
 import pytest
 
 from advisor.cli.evidence_file import load_evidence
-from advisor.cli.main import main
 from advisor.cli.recorded import with_recorded
 from profiles.deployment import Deployment
 from profiles.workload import Task
+from tests.cli.shell import exit_code
 from tests.probes.requests.synthetic_logs import azure, chat, jsonl, write
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    return int(stopped.value.code or 0)
 
 
 def test_json_has_what_scripts_rely_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = azure(tmp_path / "a.csv", [(0.0, 100, 10), (2.0, 200, 30)])
-    assert run("probe", "requests", path, "--format", "json") == 0
+    assert exit_code("probe", "requests", path, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert {"requests", "skipped", "duration_s", "arrival_rate_rps", "prompt_tokens", "output_tokens",
             "output_to_prompt_ratio", "concurrency", "models"} <= set(found)
@@ -36,7 +30,7 @@ def test_json_has_what_scripts_rely_on(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_text_names_the_bad_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = '{"timestamp": 0, "input_length": 5, "output_length": 6}\n'
-    assert run("probe", "requests", write(tmp_path / "m.jsonl", good * 3 + "torn\n")) == 0
+    assert exit_code("probe", "requests", write(tmp_path / "m.jsonl", good * 3 + "torn\n")) == 0
     assert "1 not JSON (m.jsonl:4)" in capsys.readouterr().out
 
 
@@ -48,7 +42,7 @@ def test_text_names_the_bad_lines(tmp_path: Path, capsys: pytest.CaptureFixture[
 ])
 def test_exit_codes(tmp_path: Path, content: str, flags: list[str], code: int,
                     capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("probe", "requests", write(tmp_path / "f", content), *flags) == code
+    assert exit_code("probe", "requests", write(tmp_path / "f", content), *flags) == code
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -62,16 +56,16 @@ def test_stdin_and_patterns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         buffer = io.BytesIO(text)
 
     monkeypatch.setattr("sys.stdin", Stdin())
-    assert run("probe", "requests", "-", "--format", "json") == 0
+    assert exit_code("probe", "requests", "-", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["requests"] == 3
-    assert run("probe", "requests", str(tmp_path / "part-*.jsonl"), "--format", "json") == 0
+    assert exit_code("probe", "requests", str(tmp_path / "part-*.jsonl"), "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["requests"] == 6
 
 
 def test_sampled_prompts_are_readable_by_their_owner_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "prompts.jsonl"
     path = jsonl(tmp_path / "l.jsonl", [chat(f"Hello {i}", "hi") for i in range(10)])
-    assert run("probe", "requests", path, "--sample-prompts", "4", "--out", str(out), "--interval", "0.1") == 0
+    assert exit_code("probe", "requests", path, "--sample-prompts", "4", "--out", str(out), "--interval", "0.1") == 0
     assert len(out.read_text().splitlines()) == 4
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert "needs at most 42 requests" in capsys.readouterr().err
@@ -83,14 +77,14 @@ ROWS = [{**chat("Write python code", "def f(): pass", tokens=(400, 100), tempera
 
 def test_saved_evidence_and_named_logs_give_advise_the_same_workload(tmp_path: Path) -> None:
     log, saved = jsonl(tmp_path / "l.jsonl", ROWS), tmp_path / "e.json"
-    assert run("probe", "requests", log, "--save", str(saved), "-q") == 0
+    assert exit_code("probe", "requests", log, "--save", str(saved), "-q") == 0
     common = ["--target", "meta-llama/Llama-3.1-8B-Instruct", "--method", "ngram", "--gpu", "H100", "--gpus", "1",
               "--vllm-version", "0.32.0", "--offline", "--format", "json"]
     deployment = write(tmp_path / "d.yaml", "target: meta-llama/Llama-3.1-8B-Instruct\n"
                        "sources:\n  requests: [l.jsonl]\n")
     records: list[Any] = []
     for name, how in (("a", ["--evidence", str(saved)]), ("b", [deployment])):
-        assert run("advise", *how, *common, "--out", str(tmp_path / name)) in (0, 3)
+        assert exit_code("advise", *how, *common, "--out", str(tmp_path / name)) in (0, 3)
         records.append(json.loads((tmp_path / name / "record.json").read_text()))
     assert records[0]["decision"]["speedup"] == records[1]["decision"]["speedup"]
     said = " ".join(str(record) for record in records)
@@ -100,7 +94,7 @@ def test_saved_evidence_and_named_logs_give_advise_the_same_workload(tmp_path: P
 
 def test_recorded_requests_fill_in_only_what_is_not_stated(tmp_path: Path) -> None:
     log, saved = jsonl(tmp_path / "l.jsonl", ROWS), tmp_path / "e.json"
-    assert run("probe", "requests", log, "--save", str(saved), "-q") == 0
+    assert exit_code("probe", "requests", log, "--save", str(saved), "-q") == 0
     evidence = load_evidence(saved)
     bare = Deployment.model_validate({"target": "t"})
     stated = Deployment.model_validate({"target": "t", "workload": {

@@ -4,17 +4,11 @@ import json
 
 import pytest
 
-from advisor.cli.main import main
+from tests.cli.shell import run
 
 ROW = {"prompt_token_ids": [1, 2, 3, 4, 5], "output_token_ids": [2, 3, 4, 5, 9] * 2 + [2, 3, 4, 5], "task": "code"}
 BASE = ["advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--concurrency", "4", "--prompt-len",
         "500", "--output-len", "200", "--task", "code", "--vllm-version", "0.32.0", "--no-trial", "--offline", "-q"]
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(a) for a in arguments])
-    return stop.value.code, capsys.readouterr()
 
 
 @pytest.fixture
@@ -44,14 +38,14 @@ def test_proposed_lookups_are_priced_at_several_settings(capsys, records, tmp_pa
 def test_saved_replay_evidence_does_the_same(capsys, records, tmp_path):
     saved = tmp_path / "replay.json"
     run(capsys, "probe", "replay", records, "--method", "ngram", "--lookup", "5", "--save", saved, "-q")
-    _, said = run(capsys, *BASE, "--method", "ngram", "--evidence", saved, "--out", tmp_path / "out")
+    _, out, _ = run(capsys, *BASE, "--method", "ngram", "--evidence", saved, "--out", tmp_path / "out")
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["acceptance_tiers"] == {"ngram": "replay"}
-    assert "replay of 5 recorded requests" in said.out
+    assert "replay of 5 recorded requests" in out
 
 
 def test_recordings_that_cannot_be_read_stop_before_anything_is_written(capsys, tmp_path):
-    code, said = run(capsys, *BASE, "--recordings", tmp_path / "none.jsonl", "--out", tmp_path / "out")
+    code, _, err = run(capsys, *BASE, "--recordings", tmp_path / "none.jsonl", "--out", tmp_path / "out")
     assert code == 2
-    assert "none.jsonl" in said.err
+    assert "none.jsonl" in err
     assert not (tmp_path / "out").exists()

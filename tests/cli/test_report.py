@@ -11,26 +11,8 @@ from pathlib import Path
 import pytest
 
 from advisor.report import render
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "advisor" / "report"))
-import synthetic_record as synthetic
-
-ROOT = Path(__file__).parents[2]
-
-
-def specadvise(*arguments: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    base = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "SPECADVISE_DEBUG")}
-    return subprocess.run(
-        [sys.executable, "-m", "advisor.cli.main", "report", *arguments],
-        cwd=ROOT,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-        env={**base, "PYTHONUTF8": "1", **env},
-    )
+from tests.advisor.report import synthetic_record as synthetic
+from tests.cli.shell import ROOT, process, specadvise
 
 
 @pytest.fixture
@@ -42,20 +24,20 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("format", ["text", "json", "markdown", "html"])
 def test_prints_the_record_in_each_format_and_nothing_on_stderr(saved, format):
-    ran = specadvise(str(saved), "--format", format)
+    ran = specadvise("report", str(saved), "--format", format)
     assert ran.returncode == 0
     assert ran.stderr == ""
     assert ran.stdout == render(synthetic.enabled(), format)
 
 
 def test_text_is_the_default_and_a_pipe_gets_no_colour(saved):
-    ran = specadvise(str(saved))
+    ran = specadvise("report", str(saved))
     assert ran.stdout == render(synthetic.enabled(), "text", width=80)
     assert "\x1b" not in ran.stdout
 
 
 def test_reads_the_record_from_stdin():
-    ran = specadvise("-", "--format", "json", stdin=render(synthetic.off(), "json"))
+    ran = specadvise("report", "-", "--format", "json", stdin=render(synthetic.off(), "json"))
     assert json.loads(ran.stdout)["decision"]["enable"] is False
 
 
@@ -63,7 +45,7 @@ def test_reads_the_record_from_stdin():
     ("name", "start"), [("out.html", "<!doctype html>"), ("out.md", "# Turn"), ("out.json", "{"), ("out", "╭")]
 )
 def test_suffix_of_the_output_file_chooses_the_format(saved, tmp_path, name, start):
-    ran = specadvise(str(saved), "-o", str(tmp_path / "new" / name))
+    ran = specadvise("report", str(saved), "-o", str(tmp_path / "new" / name))
     assert ran.returncode == 0
     assert ran.stdout == ""
     assert f"wrote {tmp_path / 'new' / name}" in ran.stderr
@@ -71,7 +53,7 @@ def test_suffix_of_the_output_file_chooses_the_format(saved, tmp_path, name, sta
 
 
 def test_format_option_wins_over_the_suffix_and_quiet_says_nothing(saved, tmp_path):
-    ran = specadvise(str(saved), "-o", str(tmp_path / "out.html"), "--format", "markdown", "-q")
+    ran = specadvise("report", str(saved), "-o", str(tmp_path / "out.html"), "--format", "markdown", "-q")
     assert ran.stderr == ""
     assert (tmp_path / "out.html").read_text(encoding="utf-8").startswith("# Turn")
 
@@ -89,7 +71,7 @@ def test_missing_cut_and_newer_files_exit_2_with_one_sentence(saved, tmp_path):
         (newer, "newer specadvise"),
         (tmp_path, "cannot read"),
     ):
-        ran = specadvise(str(path))
+        ran = specadvise("report", str(path))
         assert ran.returncode == 2, path
         assert ran.stdout == ""
         assert ran.stderr.count("\n") == 1
@@ -97,7 +79,7 @@ def test_missing_cut_and_newer_files_exit_2_with_one_sentence(saved, tmp_path):
 
 
 def test_a_terminal_that_cannot_show_bars_gets_question_marks_not_a_traceback(saved):
-    ran = specadvise(str(saved), PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    ran = process("report", str(saved), PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert ran.returncode == 0
     assert "TURN SPECULATION ON" in ran.stdout
 

@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from advisor.cli.main import main
 from profiles.evidence import Evidence
-
-TESTS = Path(__file__).parent.parent
-
-
-def _load(name: str, path: Path) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-syn = _load("synthetic_pages", TESTS / "probes" / "server" / "synthetic_pages.py")
-records = _load("synthetic_record", TESTS / "advisor" / "report" / "synthetic_record.py")
-serving = _load("synthetic_serving", Path(__file__).parent / "synthetic_serving.py").serving
-
-
-@pytest.fixture(autouse=True)
-def _restore_signal() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    return int(stop.value.code or 0), out, err
-
-
-@pytest.fixture
-def record(tmp_path: Path) -> str:
-    path = tmp_path / "record.json"
-    path.write_text(records.enabled().model_dump_json())
-    return str(path)
+from tests.cli.shell import run
+from tests.cli.synthetic_serving import serving
+from tests.probes.server import synthetic_pages as syn
 
 
 def page(number: int) -> str:

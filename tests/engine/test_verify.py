@@ -23,10 +23,10 @@ import pytest
 
 from advisor.advice import advise
 from advisor.cli.gathering import gather
-from advisor.cli.main import main
 from advisor.emit.vllm_config import emit
 from advisor.record import Record
 from profiles.deployment import Deployment
+from tests.cli.shell import run
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
@@ -144,9 +144,8 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 def verified(capsys: pytest.CaptureFixture[str], record: Record, path: Path, url: str,
              window: str) -> tuple[int, dict[str, Any]]:
     path.write_text(record.model_dump_json())
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", str(path), url, "--window", window, "--format", "json", "-q"])
-    return int(stop.value.code or 0), json.loads(capsys.readouterr().out)
+    code, out, _ = run(capsys, "verify", path, url, "--window", window, "--format", "json", "-q")
+    return code, json.loads(out)
 
 
 def test_a_real_server_is_held_against_the_record_its_config_came_from(served: Served, tmp_path: Path,

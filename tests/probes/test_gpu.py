@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from probes.gpu import probe_gpu
 from probes.nvml import DriverNvml
 from profiles.errors import ProbeError
 from profiles.evidence import GpuDevice, GpuEvidence
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_nvml as syn
+from tests.probes import synthetic_nvml as syn
 
 MIB = 2**20
 HOST = (128 * 2**30, 32 * 2**30)

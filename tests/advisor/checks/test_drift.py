@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-import synthetic_record as synthetic
 
 from advisor.checks.drift import drift
 from advisor.checks.finding import Finding
@@ -20,6 +15,7 @@ from advisor.record import Record
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.releases import release
 from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
+from tests.advisor.report import synthetic_record as synthetic
 
 APPROVED = synthetic.enabled()
 HASHED = APPROVED.provenance.target.model_copy(update={"config_hash": "a" * 64, "revision": "r1", "weight_bytes": 10})

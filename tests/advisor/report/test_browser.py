@@ -16,10 +16,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import synthetic_record as synthetic
-from test_capacity import PLAN
 
 from advisor.report import render
+from tests.advisor.report import synthetic_record as synthetic
+from tests.advisor.report.test_capacity import PLAN
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = os.environ.get("SPECADVISE_CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)

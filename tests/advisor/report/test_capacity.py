@@ -6,13 +6,13 @@ import json
 import re
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.capacity.document import ArmPlan, CapacityPlan, Fleet, LoadPoint, Traffic
 from advisor.record import Record
 from advisor.report import render
 from advisor.report.charts.capacity import fleet_chart, fleet_sentence, latency_chart, latency_sentence
 from profiles.schema import modelled
+from tests.advisor.report import synthetic_record as synthetic
 
 
 def point(rate: float, ttft: float, sustained: bool = True) -> LoadPoint:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.report import render
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.reading import parse_record
+from tests.advisor.report import synthetic_record as synthetic
 
 FORMATS = ["text", "markdown", "html"]
 

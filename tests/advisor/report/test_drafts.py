@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.report import render
 from advisor.report.charts.draft import draft_chart
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_table
+from tests.advisor.report import synthetic_record as synthetic
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])

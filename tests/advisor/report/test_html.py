@@ -10,10 +10,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.record import Record
 from advisor.report import render
+from tests.advisor.report import synthetic_record as synthetic
 
 ALL = [synthetic.enabled, synthetic.off, synthetic.abstained, synthetic.hostile]
 VOID = {"meta", "link", "br", "img", "input", "hr"}

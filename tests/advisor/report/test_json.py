@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.report import formats, render
 from advisor.report.reading import parse_record
 from profiles.errors import InputError
 from profiles.schema import SCHEMA_VERSION
+from tests.advisor.report import synthetic_record as synthetic
 
 ALL = [synthetic.enabled, synthetic.off, synthetic.abstained, synthetic.hostile]
 

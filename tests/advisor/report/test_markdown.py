@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.report import render
 from advisor.report.renderers.markdown import escape, fenced
+from tests.advisor.report import synthetic_record as synthetic
 
 
 def outside_code(text: str) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import synthetic_record as synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.report import render
 from advisor.report.curves import Curve, curves
 from advisor.report.plot import load_plot, points
+from tests.advisor.report import synthetic_record as synthetic
 
 
 def curve_of(values: list[tuple[float, float]]) -> Curve:

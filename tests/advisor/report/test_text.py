@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import synthetic_record as synthetic
 
 from advisor.record import Record
 from advisor.report import render
 from advisor.report.renderers.text import bar
 from advisor.report.wording import plain
+from tests.advisor.report import synthetic_record as synthetic
 
 ESCAPE = "\x1b"
 

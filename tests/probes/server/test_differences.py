@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,7 @@ from probes.server.differences import server_evidence
 from probes.server.reading import read_metrics
 from profiles.errors import InputError
 from profiles.evidence import ServerEvidence
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_pages as syn
+from tests.probes.server import synthetic_pages as syn
 
 
 def evidence(*pages: str, window_s: float = 10.0, model: str | None = None) -> ServerEvidence:

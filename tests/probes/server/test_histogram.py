@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.server.histogram import Histogram, lengths, mean_ms
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_pages as syn
+from tests.probes.server import synthetic_pages as syn
 
 EDGES = (*(float(e) for e in syn.LENGTH_EDGES), math.inf)
 

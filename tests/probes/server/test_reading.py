@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +9,7 @@ from hypothesis import strategies as st
 
 from probes.server.reading import read_metrics
 from profiles.errors import InputError, ProbeError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_pages as syn
+from tests.probes.server import synthetic_pages as syn
 
 
 def test_prefix_and_total_are_taken_off_and_created_series_left_out() -> None:

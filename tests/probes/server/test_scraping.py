@@ -6,7 +6,6 @@ import gzip
 import http.server
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +17,7 @@ import pytest
 from probes.server import probe_server
 from probes.server.scraping import looks_like_address, server_address
 from profiles.errors import InputError, ProbeError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_pages as syn
+from tests.probes.server import synthetic_pages as syn
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 SECRET = "key-that-must-not-appear"

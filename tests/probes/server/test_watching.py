@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +15,7 @@ from probes.server.scraping import Fetcher, ServerAddress
 from probes.server.watching import MOST_MISSED, together, watch_server
 from profiles.errors import ProbeError
 from profiles.evidence import ServerEvidence, SpeculationCounters
-
-sys.path.insert(0, str(Path(__file__).parent))
-import synthetic_pages as syn
+from tests.probes.server import synthetic_pages as syn
 
 
 class Clock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +15,7 @@ from probes.trial.runner import run_trial
 from probes.trial.session import BUDGET_ENDED, COMPARISON_SHARE
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import ArmStatus, PairedBlock, TrialEvidence
-
-sys.path.insert(0, str(Path(__file__).parent))
-from stated_engine import StatedMachine
+from tests.probes.trial.stated_engine import StatedMachine
 
 CANDIDATES = [{"method": "draft_model", "draft": "org/draft", "k": "1-4"}, {"method": "ngram", "k": "1-4"},
               {"method": "eagle", "draft": "org/head", "k": "1-4"}, {"method": "suffix", "k": "1-4"}]

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-# Tests are imported by path (importlib mode), so the helper beside this file is named by its folder.
-sys.path.insert(0, str(Path(__file__).parent))
-from synthetic_server import SyntheticServer
 
 from probes.trial import server_counters, servers
 from probes.trial.load_client import EventLoop, LoadClient
@@ -24,6 +19,7 @@ from profiles.deployment import Candidate
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ArmStatus, PairedBlock, TrialEvidence
 from profiles.workload import Sampling, Task
+from tests.probes.trial.synthetic_server import SyntheticServer
 
 DRAFT = Candidate(method="draft_model", draft="tiny", k=(3,))
 NGRAM = Candidate(method="ngram", k=(3,))

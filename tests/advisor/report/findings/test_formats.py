@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic_results import failed, hostile, passed
 
 from advisor.report.findings import formats, render
 from profiles.errors import InputError
+from tests.advisor.report.findings.synthetic_results import failed, hostile, passed
 
 
 def test_the_formats_are_those_of_the_contract():

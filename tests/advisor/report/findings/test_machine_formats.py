@@ -8,11 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from junitparser import Failure, JUnitXml, Skipped
-from synthetic_results import failed, finding, hostile, passed
 
 from advisor.checks.finding import CheckResult
 from advisor.report.findings import render
 from advisor.report.findings.sarif import uri
+from tests.advisor.report.findings.synthetic_results import failed, finding, hostile, passed
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif_schema" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
 

@@ -1,8 +1,0 @@
-"""Lets the report's tests import the synthetic records beside them (importlib mode adds no folder to the path)."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
