@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +19,7 @@ from advisor.emit.vllm_config import emit
 from profiles.methods import METHODS
 from tests.advisor.emit.situations import decision, memory, situation
 from tests.engine.engine_configs import write_folders
+from tests.engine.served import SERVE, serving
 
 pytestmark = pytest.mark.engine
 
@@ -194,16 +191,10 @@ def test_every_method_has_a_case_or_a_reason_why_not() -> None:
 
 
 # --- one boots -----------------------------------------------------------------------------------------------------
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def counters(base: str) -> dict[str, float]:
     """Speculation counters of the server's metrics page, summed over their labels."""
     totals: dict[str, float] = {}
-    for family in text_string_to_metric_families(httpx.get(f"{base}/metrics", timeout=30).text):
+    for family in text_string_to_metric_families(httpx.get(f"{base}/metrics", timeout=30, trust_env=False).text):
         for sample in family.samples:
             if sample.name.startswith("vllm:spec_decode_num") and sample.name.endswith("_total"):
                 totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
@@ -228,61 +219,12 @@ def test_the_emitted_file_boots_a_server_that_answers_and_speculates(cpu_pair: A
     path = tmp_path / "vllm.yaml"
     path.write_text(config.vllm_yaml)
     assert config.env == {"VLLM_CPU_KVCACHE_SPACE": "1"}
-    base, log = f"http://127.0.0.1:{(port := free_port())}", tmp_path / "server.log"
-    environment = {**os.environ, **config.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    with log.open("wb") as stream:
-        server = subprocess.Popen(
-            [
-                sys.executable,
-                str(Path(__file__).with_name("vllm_serve.py")),
-                "serve",
-                "--config",
-                str(path),
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(port),
-            ],
-            stdout=stream,
-            stderr=stream,
-            env=environment,
-            start_new_session=True,
-        )
-    family: list[psutil.Process] = []
-    try:
-        deadline = time.monotonic() + 480
-        while True:
-            assert server.poll() is None, log.read_text(errors="replace")[-2000:]
-            assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
-            try:
-                if httpx.get(f"{base}/health", timeout=5).status_code == 200:
-                    break
-            except httpx.HTTPError:
-                time.sleep(0.5)
-        before = counters(base)
-        answer = httpx.post(
-            f"{base}/v1/completions",
-            timeout=120,
-            json={"model": model, "prompt": "def factorial(n):", "max_tokens": 24, "temperature": 0},
-        )
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["usage"]["completion_tokens"] == 24
-        after = counters(base)
+    with serving(SERVE, path, model, config.env) as server:
+        before = counters(server.url)
+        server.complete("def factorial(n):", max_tokens=24)
+        assert server.usages[0]["completion_tokens"] == 24
+        after = counters(server.url)
         moved = {name: value - before.get(name, 0.0) for name, value in after.items()}
         assert moved["vllm:spec_decode_num_drafts_total"] > 0
         assert moved["vllm:spec_decode_num_draft_tokens_total"] > 0
         assert moved["vllm:spec_decode_num_accepted_tokens_total"] > 0
-        family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
-    finally:
-        family = family or ([psutil.Process(server.pid)] if server.poll() is None else [])
-        if server.poll() is None:
-            os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait(30)
-        _, alive = psutil.wait_procs([p for p in family if p.pid != server.pid], timeout=20)
-        for process in alive:
-            process.kill()
-    assert not alive
