@@ -20,6 +20,9 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 DEMO_OUT ?= demo-out
 PAIR_DIR ?= $${SPECADVISE_CACHE:-$$HOME/.cache/specadvise}/cpu_pair
+# Workers of the tests without an engine. A file stays with one worker: its tests may build on each other.
+TEST_WORKERS ?= 2
+TEST_CORE = $(BIN)/python -m pytest -m "not engine" --numprocesses $(TEST_WORKERS) --dist loadfile
 
 .PHONY: help demo test test-core engine pair lint fit schemas docs clean
 
@@ -70,11 +73,13 @@ lint: $(VENV)/.core
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The engine tests run one after the other: an engine wants the whole machine.
 test: $(VENV)/.engine lint
-	$(BIN)/python -m pytest
+	$(TEST_CORE)
+	$(BIN)/python -m pytest -m engine
 
 test-core: $(VENV)/.core lint ## Without the engine: what runs on Python 3.10 too
-	$(BIN)/python -m pytest -m "not engine"
+	$(TEST_CORE)
 
 # Threads of the linear algebra stay at one: the matrices are small, and waiting for each other takes longer.
 fit: $(VENV)/.core ## Refit what prediction reads from the catalog's measurements
