@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,8 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+
+from probes.trial.two_servers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 480
@@ -82,9 +83,7 @@ class Server:
 @contextmanager
 def serving(command: Sequence[str], config: Path, model: str, env: Mapping[str, str]) -> Iterator[Server]:
     """The server that `command` (SERVE or API_SERVER) makes of a config file; its log lies beside the file."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     log = config.with_suffix(".log")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", **env}
     with log.open("wb") as output:

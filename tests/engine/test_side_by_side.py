@@ -20,26 +20,13 @@ from probes.trial.servers import side_by_side
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import ArmStatus, PairedBlock
 from profiles.workload import Task
+from tests.engine.trial_setup import Watch
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).resolve().parents[2]
 NGRAM = Candidate.model_validate(
     {"method": "ngram", "k": [3], "settings": {"prompt_lookup_max": 3, "prompt_lookup_min": 1}})
-
-
-class Watch:
-    """A progress that remembers."""
-
-    def __init__(self) -> None:
-        self.stages: list[str] = []
-
-    def update(self, stage: str, done_s: float, left_s: float) -> None:
-        if not self.stages or self.stages[-1] != stage:
-            self.stages.append(stage)
-
-    def note(self, text: str) -> None:
-        self.stages.append(text)
 
 
 def deployment(model: str, **engine: Any) -> Deployment:
@@ -102,7 +89,7 @@ CLIENT = """
 import sys
 from pathlib import Path
 from probes.trial.two_servers import shares_of, started_pair
-from side_by_side_client import NGRAM, deployment
+from tests.engine.test_side_by_side import NGRAM, deployment
 
 class Saying:
     def update(self, stage, done_s, left_s):
@@ -116,9 +103,8 @@ with started_pair(stated, Path("."), NGRAM, 3, shares_of(stated, Path("."), NGRA
 """
 
 
-def test_a_killed_client_leaves_no_server_behind(cpu_pair: Any, tmp_path: Path) -> None:
-    (tmp_path / "side_by_side_client.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+def test_a_killed_client_leaves_no_server_behind(cpu_pair: Any) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     client = subprocess.Popen([sys.executable, "-c", CLIENT, str(cpu_pair.draft)], stdout=subprocess.PIPE, text=True,
                               env=environment, cwd=ROOT)
     assert client.stdout is not None
