@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli.output import quiet_option, say
+from advisor.cli.output import print_text, quiet_option, say, stdout_terminal
 
 if TYPE_CHECKING:
     from advisor.checks.subject import ExpectedWorkload
@@ -95,7 +94,8 @@ def check(
         from advisor.cli.output import write_together
 
         write_together({path: render(results, name) for path, name in further.items()})
-    click.echo(render(results, output_format, **_terminal()), nl=False)
+    seen = stdout_terminal()
+    print_text(render(results, output_format, width=seen.width, color=seen.color), seen.color)
     return 1 if any(result.verdict == "fail" for result in results) else 0
 
 
@@ -176,16 +176,6 @@ def _record(path: Path) -> Record:
     from advisor.cli.report import load_record
 
     return load_record(path)
-
-
-def _terminal() -> dict[str, Any]:
-    """Width and colour where stdout is a terminal: logs and pipes get whole lines."""
-    if not sys.stdout.isatty():
-        return {}
-    import shutil
-
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return {"width": min(120, shutil.get_terminal_size((80, 24)).columns), "color": not plain}
 
 
 def _workload(path: Path) -> ExpectedWorkload:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from profiles.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +43,36 @@ def say(message: str, quiet: bool = False) -> None:
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+class Terminal(NamedTuple):
+    """What stdout is shown on."""
+
+    width: int | None
+    """Columns to fill, 120 at most; None in a pipe or a file."""
+    color: bool
+    """A terminal that has not refused it (NO_COLOR, TERM=dumb)."""
+
+
+def stdout_terminal() -> Terminal:
+    """What stdout is shown on, as far as the environment tells."""
+    if not sys.stdout.isatty():
+        return Terminal(None, False)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Terminal(min(120, shutil.get_terminal_size((80, 24)).columns), not plain)
+
+
+def print_text(text: str, color: bool = False) -> None:
+    """Text on stdout, its ANSI sequences kept with `color`. What its encoding lacks becomes question marks."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    click.echo(text.encode(encoding, "replace").decode(encoding), nl=False, color=color or None)
+
+
+def rich_console() -> Console:
+    """A console on stdout: as wide as the terminal, or 120 columns in a pipe."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.output import format_option, print_json, quiet_option, say
+from advisor.cli.output import format_option, print_json, print_text, quiet_option, say, stdout_terminal
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
@@ -115,16 +114,10 @@ def _print(found: CapacityPlan, output_format: str) -> None:
     if output_format == "json":
         print_json(found.model_dump(mode="json"))
         return
-    import shutil
-
     from advisor.capacity.text import render_plan
 
-    terminal = sys.stdout.isatty()
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = min(120, shutil.get_terminal_size((80, 24)).columns) if terminal else 100
-    text = render_plan(found, width=width, color=color)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    click.echo(text.encode(encoding, "replace").decode(encoding), nl=False, color=color or None)
+    seen = stdout_terminal()
+    print_text(render_plan(found, width=seen.width or 100, color=seen.color), seen.color)
 
 
 # --- input ---------------------------------------------------------------------------------------------------------

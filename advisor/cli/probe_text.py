@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from advisor.cli.output import rich_console
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from advisor.cli.headroom import Headroom
     from profiles.evidence import GpuDevice, GpuEvidence, ServerEvidence, SpeculationCounters
     from profiles.schema import Quantity
@@ -14,16 +17,14 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[str, str]]
 UNKNOWN = "N/A"
-PIPE_WIDTH = 120
 
 
 def show_table(title: str, rows: Rows, notes: Sequence[str]) -> None:
     """A title, named rows and notes on stdout."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = rich_console()
     console.print(Text(title, style="bold"))
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -32,10 +33,18 @@ def show_table(title: str, rows: Rows, notes: Sequence[str]) -> None:
         # Text, not str: names from outside may hold [brackets] that rich would read as markup.
         table.add_row(Text(f"  {name}", style="cyan"), Text(value))
     console.print(table)
+    show_notes(console, notes)
+
+
+def show_notes(console: Console, notes: Iterable[str]) -> None:
+    """A line each, wrapped beside its name."""
+    from rich.table import Table
+    from rich.text import Text
+
     for note in notes:
-        note_row = Table.grid(padding=(0, 1))
-        note_row.add_row(Text("  note:", style="yellow"), Text(note))
-        console.print(note_row)
+        row = Table.grid(padding=(0, 1))
+        row.add_row(Text("  note:", style="yellow"), Text(note))
+        console.print(row)
 
 
 def number(value: float) -> str:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from advisor.cli.output import rich_console
+from advisor.cli.probe_text import show_notes
 
 if TYPE_CHECKING:
     from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 
-PIPE_WIDTH = 120
 _ROWS = 10
 _KS_SHOWN = (1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 64)
 
 
 def show_recorded(found: RecordedAcceptance) -> None:
     """The best settings first, then all of them by acceptance, on stdout."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = rich_console()
     said = "recomputed drafts" if found.tier == "replay" else "one pass of each draft"
     console.print(Text(f"Acceptance over {found.requests} recorded requests ({said}; nothing generated)", style="bold"))
     for name, lengths in (("prompt", found.prompt_tokens), ("output", found.output_tokens)):
@@ -52,10 +52,7 @@ def show_recorded(found: RecordedAcceptance) -> None:
         if best.task is not None and best.k == most:
             console.print(Text(f"  best for {best.task.value}: {setting(best.method, best.draft, best.settings)}, "
                                f"{best.acceptance_length.value:.2f} tokens per step at k={best.k}"))
-    for note in found.notes:
-        grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text("  note:"), Text(note))
-        console.print(grid)
+    show_notes(console, found.notes)
 
 
 def name_of(curve: AcceptanceCurve) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli.output import quiet_option, say, write_whole
+from advisor.cli.output import print_text, quiet_option, say, stdout_terminal, write_whole
 from profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,13 +29,8 @@ def print_record(record: Record, output_format: str) -> None:
     """Print a record on stdout: as wide as the terminal, in colour only on a terminal that has not refused it."""
     from advisor.report import render
 
-    terminal = sys.stdout.isatty()
-    color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = min(120, shutil.get_terminal_size((80, 24)).columns) if terminal else 80
-    text = render(record, output_format, width=width, color=color)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    # A terminal without UTF-8 gets question marks for bars, not a traceback.
-    click.echo(text.encode(encoding, "replace").decode(encoding), nl=False, color=color or None)
+    seen = stdout_terminal()
+    print_text(render(record, output_format, width=seen.width or 80, color=seen.color), seen.color)
 
 
 def load_record(path: Path) -> Record:
