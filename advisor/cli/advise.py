@@ -11,6 +11,7 @@ import click
 
 from advisor.cli.advise_flags import Duration, flags_of
 from advisor.cli.output import format_option, quiet_option, result_folder, say, write_together
+from advisor.cli.server_source import TOKEN_VARIABLE
 from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from advisor.capacity.document import CapacityPlan
     from advisor.record import Record
     from advisor.situation import Situation
-
-TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
-"""Where the token of a protected server is read from: never from the command line, which other users can see."""
 
 
 @click.command()

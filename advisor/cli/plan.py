@@ -125,8 +125,8 @@ def _gathered(
     stated: Deployment, base: Path, named: tuple[str, ...], *, offline: bool, quiet: bool
 ) -> tuple[Situation, tuple[tuple[str, int | None], ...]]:
     """The situation with the named candidates among its own, and their labels with the k asked for."""
-    from advisor.cli.advise import TOKEN_VARIABLE
     from advisor.cli.gathering import gather
+    from advisor.cli.server_source import TOKEN_VARIABLE
 
     token = os.environ.get(TOKEN_VARIABLE)
     asked = [parse_candidate(text) for text in named]

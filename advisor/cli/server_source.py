@@ -19,6 +19,9 @@ from profiles.version import __version__
 if TYPE_CHECKING:
     from profiles.evidence import Evidence, ServerEvidence
 
+TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
+"""Where the token of a protected server is read from: never from the command line, which other users can see."""
+
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -12,6 +12,7 @@ import click
 
 from advisor.cli.advise_flags import Duration
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from probes.trial.prompts import Prompt
     from profiles.deployment import Candidate
     from profiles.evidence import TrialEvidence
-
-TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
 
 
 @click.command()
