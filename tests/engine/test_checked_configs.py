@@ -7,9 +7,6 @@ or the first step runs, or on another platform than this build's: each such rule
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from advisor.checks.rule import Example
 from advisor.checks.run import run
 from profiles.catalog.models import find_model
 from profiles.catalog.shapes import ModelShape
+from tests.engine.accept_configs import ask_engine
 
 pytestmark = pytest.mark.engine
 
@@ -143,20 +141,8 @@ def judged(engine: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
             one = _given(example, f"{rule.code}-{kind}", folder)
             if one is not None:
                 given.append(one)
-    found: dict[str, tuple[Given, dict[str, Any]]] = {}
-    for env in {one.env for one in given}:
-        group = [one for one in given if one.env == env]
-        report = folder / "report.json"
-        done = subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "accept_configs.py"), str(report),
-             *(str(g.path) for g in group)],
-            capture_output=True, text=True, timeout=580, check=False,
-            env={**os.environ, **dict(env), "HF_HUB_OFFLINE": "1"},
-        )
-        assert done.returncode == 0, done.stderr[-800:]
-        answers = json.loads(report.read_text(encoding="utf-8"))
-        found |= {one.name: (one, answers[str(one.path)]) for one in group}
-    return found
+    answers = ask_engine([(one.path, dict(one.env)) for one in given], folder)
+    return {one.name: (one, answers[str(one.path)]) for one in given}
 
 
 def test_enough_examples_can_be_judged_here(judged: dict[str, tuple[Given, dict[str, Any]]]) -> None:

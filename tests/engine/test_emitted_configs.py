@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from advisor.emit.vllm_config import emit
 from profiles.methods import METHODS
 from tests.advisor.emit.situations import decision, memory, situation
+from tests.engine.accept_configs import ask_engine
 from tests.engine.engine_configs import write_folders
 from tests.engine.served import SERVE, serving
 
@@ -146,17 +143,7 @@ def verdicts(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     for number, (name, wrong) in enumerate(REFUSED.items()):
         paths[name] = root / f"refused-{number}.yaml"
         paths[name].write_text(yaml.safe_dump({"model": str(folders / "target"), **wrong}))
-    report = root / "report.json"
-    script = Path(__file__).with_name("accept_configs.py")
-    ran = subprocess.run(
-        [sys.executable, str(script), str(report), *map(str, paths.values())],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
-        timeout=500,
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    answers = json.loads(report.read_text())
+    answers = ask_engine([(path, {}) for path in paths.values()], root)
     return {name: answers[str(path)] for name, path in paths.items()}
 
 
