@@ -1,4 +1,4 @@
-"""The child's end of the conversation whose other end is engine_process.py: how every engine child starts, answers, ends.
+"""The child's end of the conversation (engine_process.py has the other): how every engine child starts, answers, ends.
 
 A child is started as `python -m MODULE --read FD --write FD [--parent PID]` and speaks JSON lines over the two pipes;
 its stdout and stderr belong to the libraries it runs. The parent sends commands one at a time:

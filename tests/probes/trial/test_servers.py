@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
