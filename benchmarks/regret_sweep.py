@@ -2,11 +2,11 @@
 
     python -m benchmarks.regret_sweep --models ~/.cache/specadvise/cpu_pair --out sweep.json
 
-A machine that others share stretches single steps, and steps that do the same work (as many requests, drafts and
-prefills) take the same time undisturbed: a cell's throughput counts each step at the lower quartile of its like. The
-plain wall throughput is kept beside it. A block during which other programs took more than a tenth of the processors is
-run again, once, and the less disturbed run is kept. `--rounds 2` makes every start twice, a whole round apart: the
-spread between the two is what the truth itself is good to. Writes after every start and goes on where it stopped.
+Every step of a cell is kept: how long it took, and what it carried. Programs on other machines of the same host stretch
+steps by half for seconds at a time, whatever is done here, so that a cell's own wall time is not what its arm gives;
+`regret_truth.py` reads the throughput from all steps of an arm together. The plain wall throughput is kept beside it. A
+block during which programs of this machine took more than a tenth of the processors is run again, once, and the less
+disturbed run is kept. `--rounds 2` makes every start twice. Writes after every start and goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -52,14 +52,6 @@ def own_s(pid: int) -> float:
     return spent
 
 
-def undisturbed_s(steps: list[list[float]]) -> float:
-    """Seconds of these steps, each at the lower quartile of its like; rows as probes/trial/worker.py states them."""
-    alike: dict[tuple[float, ...], list[float]] = {}
-    for step_ms, running, prefilling, prompt_tokens, _, drafts, *_ in steps:
-        alike.setdefault((running, prefilling, prompt_tokens, drafts), []).append(step_ms)
-    return sum(len(group) * sorted(group)[(len(group) - 1) // 4] for group in alike.values()) / 1e3
-
-
 def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
     """The less disturbed of up to two runs of one cell."""
     best: dict[str, Any] | None = None
@@ -70,9 +62,8 @@ def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str,
                            temperature=0.0)
         wall = time.monotonic() - begin
         foreign = max(0.0, (busy_s() - busy) - (own_s(engine.pid) - own)) / (wall * (os.cpu_count() or 1))
-        row = {"tokens_per_s": data["output_tokens"] / undisturbed_s(data["steps"]),
-               "wall_tokens_per_s": data["output_tokens"] / data["wall_s"], "wall_s": data["wall_s"],
-               "output_tokens": data["output_tokens"], "foreign_share": foreign, "steps": len(data["steps"]),
+        row = {"wall_tokens_per_s": data["output_tokens"] / data["wall_s"], "wall_s": data["wall_s"],
+               "output_tokens": data["output_tokens"], "foreign_share": foreign, "steps": data["steps"],
                "counters": {k: v for k, v in data["counters"].items() if k.startswith("spec_decode")}}
         if best is None or foreign < best["foreign_share"]:
             best = row
@@ -123,7 +114,7 @@ def main() -> None:
             beside = options.out.with_suffix(".part")
             beside.write_text(json.dumps(done, indent=1))
             os.replace(beside, options.out)
-            shown = "  ".join(f"{c} {v['tokens_per_s']:.1f}" for c, v in row["cells"].items())
+            shown = "  ".join(f"{c} {v['wall_tokens_per_s']:.1f}" for c, v in row["cells"].items())
             print(f"{name} {number}/{len(plan)} {start.arm} k={start.k}: {shown}  ({row['engine_s']:.0f} s)",
                   flush=True)
 
