@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from probes.trial.checkpoint import Checkpoint
+from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.estimate import PAIRS_EXPECTED, Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
@@ -30,6 +31,9 @@ Ids = list[int]
 
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
+PACE_TOKENS = 5
+"""Of the plain answer that tells the machine's pace between blocks: half a second where a step takes 0.1 s."""
+PACE_HOLDS_S = 1.0
 COMPARISON_SHARE = 1 / 3
 """Part of the budget that arms leave to the comparison at most."""
 FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
@@ -61,6 +65,9 @@ class Session:
         """The baseline's sampled continuations of one prompt."""
         self._turned: set[str] = set()
         """Arms that had their turn in this run, finished or not."""
+        self.resident: EngineProcess | None = None
+        """A plain engine that stays beside the candidates', and so can tell how fast the machine is just then."""
+        self._plain: tuple[float, tuple[float, ...]] | None = None
         self._up: str | None = None
         """The arm whose own engine is running."""
         self._step: tuple[float, float] | None = None
@@ -173,6 +180,23 @@ class Session:
         finally:
             self._step = None
 
+    # --- pace ----------------------------------------------------------------------------------------------------
+    def plain_steps(self) -> tuple[float, ...]:
+        """Milliseconds of a few plain steps of one request on the resident engine; those of a moment ago where nothing
+        ran since. Empty where no engine is resident, or once it fails: the trial goes on without."""
+        if self.resident is None or self.prompt_ids is None:
+            return ()
+        if self._plain is not None and self.spent_s - self._plain[0] < PACE_HOLDS_S:
+            return self._plain[1]
+        try:
+            data = self.resident.call("run_block", prompts=[self.prompt_ids[0]], running=1, k=None,
+                                      max_tokens=PACE_TOKENS, ignore_eos=True, temperature=0.0, keep_prefix_cache=True)
+        except EngineFailure:
+            self.resident = None
+            return ()
+        self._plain = self.spent_s, tuple(row[0] for row in data["steps"] if not row[2])
+        return self._plain[1]
+
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
         evidence = self.arms.get(arm.key)
@@ -230,11 +254,12 @@ class Session:
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
         requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
-        steps = step_samples(data["steps"], block.k, task)
+        plain_ms = data.get("plain_ms")
+        steps = step_samples(data["steps"], block.k, task, plain_ms)
         self.say(unsteady(arm.candidate.label, steps))
         self.change(
             arm, steps=(*evidence.steps, *steps),
-            prefill=(*evidence.prefill, *prefill_samples(data["steps"])),
+            prefill=(*evidence.prefill, *prefill_samples(data["steps"], plain_ms)),
             requests=(*evidence.requests, *requests),
             blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))
         if data["complete"]:
