@@ -61,7 +61,8 @@ def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
 
 def prefill_samples(rows: Sequence[Sequence[Any]], plain_ms: float | None = None) -> list[PrefillSample]:
     """Steps that carried prompt tokens and nothing else, so that no decode time is in them."""
-    return [PrefillSample(tokens=row[3], step_ms=row[0], plain_ms=plain_ms) for row in rows if row[3] and row[1] == row[2]]
+    return [PrefillSample(tokens=row[3], step_ms=row[0], plain_ms=plain_ms)
+            for row in rows if row[3] and row[1] == row[2]]
 
 
 def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],

@@ -118,11 +118,17 @@ class Session:
 
     def reserve_s(self) -> float:
         """What the paired comparison will want, at most its share of the budget: arms must leave it from the start, or
-        a slow machine would spend it on them."""
+        a slow machine would spend it on them. Nothing where it would keep an arm from being tried at all: the best one
+        may be among those."""
         if not self.comparison_open:
             return 0.0
         wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
-        return wanted if self.plan.budget_s is None else min(wanted, COMPARISON_SHARE * self.plan.budget_s)
+        if self.plan.budget_s is None:
+            return wanted
+        reserve = min(wanted, COMPARISON_SHARE * self.plan.budget_s)
+        untried = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
+                      if self.waits(a) and not self.done.get(a.key))
+        return reserve if self.left_s - untried >= reserve else 0.0
 
     def waits(self, arm: ArmPlan) -> bool:
         """Whether the arm still has its turn before it in this run, or is in it."""
@@ -152,10 +158,9 @@ class Session:
         return min(self._turn_ends_s - self.spent_s, self.left_s - self.reserve_s() - firsts)
 
     def has_room(self) -> bool:
-        """Whether one more arm may be started. The first candidate may take what the comparison would have:
-        without it there is nothing to compare."""
-        measured = any(self.done.get(a.key) for a in self.plan.arms)
-        return self.left_s - (self.reserve_s() if measured else 0.0) >= self.estimator.start_s()
+        """Whether one more arm may be started. An arm that nothing is known of may take what the comparison would
+        have."""
+        return self.left_s - self.reserve_s() >= self.estimator.start_s()
 
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
