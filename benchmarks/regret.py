@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 import yaml
 
 from benchmarks.regret_cells import DRAFTS, KS, LOADS, MAX_MODEL_LEN, MAX_NUM_SEQS, OUTPUT_TOKENS, TARGETS, TASKS
+from benchmarks.regret_truth import truth_of
 
 SHARE = 0.2
 """Engine seconds the trial may take, as a share of the sweep's."""
@@ -56,27 +55,6 @@ def arm_name(decision: dict[str, Any]) -> tuple[str, int]:
     return (Path(decision["draft"]).name if decision["draft"] else decision["method"]), int(decision["k"])
 
 
-def speeds(rows: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], float]]:
-    """Tokens/s by cell, arm and k: the faster of the rounds."""
-    found: dict[str, dict[tuple[str, int], float]] = {}
-    for row in rows:
-        for cell, data in row["cells"].items():
-            arms = found.setdefault(cell, {})
-            arm = row["arm"], row["k"]
-            arms[arm] = max(arms.get(arm, 0.0), data["tokens_per_s"])
-    return found
-
-
-def spread(rows: list[dict[str, Any]]) -> float:
-    """Median relative difference between two runs of the same cell: what the truth itself is good to."""
-    runs: dict[tuple[str, int, str], list[float]] = {}
-    for row in rows:
-        for cell, data in row["cells"].items():
-            runs.setdefault((row["arm"], row["k"], cell), []).append(data["tokens_per_s"])
-    repeated = [max(v) / min(v) - 1 for v in runs.values() if len(v) > 1]
-    return statistics.median(repeated) if repeated else math.nan
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True)
@@ -90,7 +68,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name in options.target or TARGETS:
         rows = [r for r in sweep if r["target"] == name]
-        truth = speeds(rows)
+        truth = truth_of(rows)
         sweep_s = sum(r["engine_s"] for r in rows if r["round"] == 0)
         stated, evidence = options.out / f"{name}.yaml", options.out / f"{name}.evidence.json"
         stated.write_text(yaml.safe_dump(deployment(options.models, name), sort_keys=False))
@@ -105,15 +83,15 @@ def main() -> None:
                     "--out", str(options.out / f"{name}-{task.value}-{load}"), allowed=(0, 3))
                 decision = json.loads(said)["decision"]
                 cell = f"{task.value}/{load}"
-                speed = truth[cell]
+                speed = truth.tokens_per_s[cell]
                 best, chosen = max(speed, key=lambda a: speed[a]), arm_name(decision)
                 word = "off" if decision["enable"] is False else "abstained" if decision["enable"] is None else "on"
                 print(f"| {name} | {task.value} | {load} | {best[0]} k={best[1]} | {speed[best]:.2f} | "
                       f"{word}: {chosen[0]} k={chosen[1]} | {speed[chosen]:.2f} | "
                       f"{100 * (1 - speed[chosen] / speed[best]):.1f} % |")
         print(f"\n{name}: trial {trial_s:.0f} engine seconds, sweep {sweep_s:.0f}: "
-              f"a share of {trial_s / sweep_s:.2f}; two runs of one cell differ by {100 * spread(rows):.0f} % "
-              "(median)\n")
+              f"a share of {trial_s / sweep_s:.2f}; a start's own steps differ from what all tell by "
+              f"{100 * truth.doubt:.0f} % (median)\n")
 
 
 if __name__ == "__main__":

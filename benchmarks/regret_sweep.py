@@ -2,11 +2,13 @@
 
     python -m benchmarks.regret_sweep --models ~/.cache/specadvise/cpu_pair --out sweep.json
 
-A machine that others share stretches single steps, and steps that do the same work (as many requests, drafts and
-prefills) take the same time undisturbed: a cell's throughput counts each step at the lower quartile of its like. The
-plain wall throughput is kept beside it. A block during which other programs took more than a tenth of the processors is
-run again, once, and the less disturbed run is kept. `--rounds 2` makes every start twice, a whole round apart: the
-spread between the two is what the truth itself is good to. Writes after every start and goes on where it stopped.
+Every step of a cell is kept: how long it took, and what it carried. Programs on other machines of the same host stretch
+steps by half for seconds at a time and slow the whole machine for minutes, whatever is done here, so that a cell's own
+wall time is not what its arm gives. So an engine without speculation stays resident and takes a few steps before and
+after each cell, and `regret_truth.py` reads the throughput from all steps of an arm together, in units of those. The
+plain wall throughput is kept beside it. A block during which programs of this machine took more than a tenth of the
+processors is run again, once, and the less disturbed run is kept. `--rounds 2` makes every start twice. Writes after
+every start and goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from benchmarks.regret_cells import (
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
 
+REFERENCE_STEPS = 8
 QUIET = 0.1
 """Share of all processors that other programs may take during a block."""
 TRIES = 2
@@ -52,14 +55,6 @@ def own_s(pid: int) -> float:
     return spent
 
 
-def undisturbed_s(steps: list[list[float]]) -> float:
-    """Seconds of these steps, each at the lower quartile of its like; rows as probes/trial/worker.py states them."""
-    alike: dict[tuple[float, ...], list[float]] = {}
-    for step_ms, running, prefilling, prompt_tokens, _, drafts, *_ in steps:
-        alike.setdefault((running, prefilling, prompt_tokens, drafts), []).append(step_ms)
-    return sum(len(group) * sorted(group)[(len(group) - 1) // 4] for group in alike.values()) / 1e3
-
-
 def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
     """The less disturbed of up to two runs of one cell."""
     best: dict[str, Any] | None = None
@@ -70,9 +65,8 @@ def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str,
                            temperature=0.0)
         wall = time.monotonic() - begin
         foreign = max(0.0, (busy_s() - busy) - (own_s(engine.pid) - own)) / (wall * (os.cpu_count() or 1))
-        row = {"tokens_per_s": data["output_tokens"] / undisturbed_s(data["steps"]),
-               "wall_tokens_per_s": data["output_tokens"] / data["wall_s"], "wall_s": data["wall_s"],
-               "output_tokens": data["output_tokens"], "foreign_share": foreign, "steps": len(data["steps"]),
+        row = {"wall_tokens_per_s": data["output_tokens"] / data["wall_s"], "wall_s": data["wall_s"],
+               "output_tokens": data["output_tokens"], "foreign_share": foreign, "steps": data["steps"],
                "counters": {k: v for k, v in data["counters"].items() if k.startswith("spec_decode")}}
         if best is None or foreign < best["foreign_share"]:
             best = row
@@ -82,7 +76,14 @@ def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str,
     return best
 
 
-def run_start(target: Path, start: Start) -> dict[str, Any]:
+def reference_ms(engine: EngineProcess, ids: list[int]) -> list[float]:
+    """Milliseconds of some plain decode steps of one request: how fast the machine is just now."""
+    data = engine.call("run_block", prompts=[ids], running=1, k=None, max_tokens=REFERENCE_STEPS, ignore_eos=True,
+                       temperature=0.0, keep_prefix_cache=True)
+    return [step[0] for step in data["steps"] if not step[2]]
+
+
+def run_start(target: Path, start: Start, resident: EngineProcess) -> dict[str, Any]:
     """One engine start: all its cells, and the seconds the engine lived."""
     arguments = dict(engine_args(target))
     if start.k:
@@ -97,7 +98,9 @@ def run_start(target: Path, start: Start) -> dict[str, Any]:
                 ids = engine.call("tokenize", prompts=chat)["ids"]
                 if not cells:
                     engine.call("run_block", prompts=ids[:1], running=1, k=None, max_tokens=4, ignore_eos=True)
+                before = reference_ms(resident, ids[0])
                 cells[f"{task.value}/{load}"] = measure(engine, ids, load)
+                cells[f"{task.value}/{load}"]["reference_ms"] = before + reference_ms(resident, ids[0])
                 measured_s += cells[f"{task.value}/{load}"]["wall_s"]
         ready_s = float(engine.info["start_s"])
     # What one undisturbed sweep costs: the start and one run of every cell, repeats left out.
@@ -115,17 +118,21 @@ def main() -> None:
     have = {(row["target"], row["arm"], row["k"], row["round"]) for row in done}
     for name in options.target or TARGETS:
         plan = [(turn, start) for turn in range(options.rounds) for start in starts(options.models)]
-        for number, (repeat, start) in enumerate(plan, 1):
-            if (name, start.arm, start.k, repeat) in have:
-                continue
-            row = {"target": name, "round": repeat, **run_start(options.models / name, start)}
-            done.append(row)
-            beside = options.out.with_suffix(".part")
-            beside.write_text(json.dumps(done, indent=1))
-            os.replace(beside, options.out)
-            shown = "  ".join(f"{c} {v['tokens_per_s']:.1f}" for c, v in row["cells"].items())
-            print(f"{name} {number}/{len(plan)} {start.arm} k={start.k}: {shown}  ({row['engine_s']:.0f} s)",
-                  flush=True)
+        if all((name, start.arm, start.k, turn) in have for turn, start in plan):
+            continue
+        with EngineProcess(dict(engine_args(options.models / name)), env=ENVIRONMENT) as resident:
+            resident.start()
+            for number, (repeat, start) in enumerate(plan, 1):
+                if (name, start.arm, start.k, repeat) in have:
+                    continue
+                row = {"target": name, "round": repeat, **run_start(options.models / name, start, resident)}
+                done.append(row)
+                beside = options.out.with_suffix(".part")
+                beside.write_text(json.dumps(done, indent=1))
+                os.replace(beside, options.out)
+                shown = "  ".join(f"{c} {v['wall_tokens_per_s']:.1f}" for c, v in row["cells"].items())
+                print(f"{name} {number}/{len(plan)} {start.arm} k={start.k}: {shown}  ({row['engine_s']:.0f} s)",
+                      flush=True)
 
 
 if __name__ == "__main__":

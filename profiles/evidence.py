@@ -190,6 +190,9 @@ class StepSample(Schema):
     output_tokens: Count
     """Tokens these steps gave, all requests together."""
     task: Task | None = None
+    plain_ms: Ms | None = None
+    """What a step of one request took on a plain engine that stayed resident, just before and after these: how fast the
+    machine was just then. None where there was no room for one."""
 
 
 class PrefillSample(Schema):
@@ -198,6 +201,8 @@ class PrefillSample(Schema):
     tokens: Count
     """Prompt tokens of the step."""
     step_ms: Ms
+    plain_ms: Ms | None = None
+    """As in StepSample."""
 
 
 class RequestAcceptance(Schema):

@@ -8,6 +8,7 @@ is interpolated; beyond them the interval widens with the distance.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,15 +52,28 @@ def steady_mean(values: Sequence[float]) -> float:
     return sum(clipped) / len(clipped)
 
 
-def _cell(arm: ArmEvidence, label: str, sample: StepSample) -> Cell | None:
+def usual_plain_ms(trial: TrialEvidence) -> float | None:
+    """The middle of what plain steps took on the engine that stayed resident; None where none did."""
+    seen = [s.plain_ms for arm in trial.arms for s in arm.steps if s.plain_ms]
+    return statistics.median(seen) if seen else None
+
+
+def _pace(plain_ms: float | None, usual_ms: float | None) -> float:
+    """How slow the machine was: what ran then would have taken this much less at its usual pace."""
+    return plain_ms / usual_ms if plain_ms and usual_ms else 1.0
+
+
+def _cell(arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | None) -> Cell | None:
     if not sample.step_ms or sample.running < 1:
         return None
-    mean = steady_mean(sample.step_ms)
+    pace = _pace(sample.plain_ms, usual_ms)
+    mean = steady_mean(sample.step_ms) / pace
     if mean <= 0:
         return None
     n = len(sample.step_ms)
-    spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in sample.step_ms) / max(1, n - 1)) / mean
-    drafted = steady_mean(sample.draft_ms) if sample.draft_ms else None
+    paced = [v / pace for v in sample.step_ms]
+    spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in paced) / max(1, n - 1)) / mean
+    drafted = steady_mean(sample.draft_ms) / pace if sample.draft_ms else None
     return Cell(
         label,
         sample.k,
@@ -74,11 +88,13 @@ def _cell(arm: ArmEvidence, label: str, sample: StepSample) -> Cell | None:
 
 
 def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
-    """Every timed shape of every arm that was timed at all, baseline included (arm label `none`)."""
+    """Every timed shape of every arm that was timed at all, baseline included (arm label `none`), at the machine's
+    usual pace where a resident plain engine told how slow it was in between."""
+    usual_ms = usual_plain_ms(trial)
     found: list[Cell] = []
     for arm in trial.arms:
         for sample in arm.steps:
-            cell = _cell(arm, arm.candidate.label, sample)
+            cell = _cell(arm, arm.candidate.label, sample, usual_ms)
             if cell is not None:
                 found.append(cell)
     return tuple(found)
@@ -216,11 +232,13 @@ class MeasuredCost:
         return ms, math.sqrt((spread / weights) ** 2 + off_cell**2 + (_PER_DISTANCE_LOG_SD * nearest) ** 2)
 
     def _fit_prefill(self, trial: TrialEvidence) -> None:
+        usual_ms = usual_plain_ms(trial)
         for arm in trial.arms:
-            samples = [p for p in arm.prefill if p.tokens > 0 and p.step_ms > 0]
+            samples = [(p.tokens, p.step_ms / _pace(p.plain_ms, usual_ms)) for p in arm.prefill
+                       if p.tokens > 0 and p.step_ms > 0]
             if len(samples) < 3:
                 continue
-            rows = [[1.0 / p.step_ms, p.tokens / p.step_ms] for p in samples]
+            rows = [[1.0 / ms, tokens / ms] for tokens, ms in samples]
             fixed, per_token = (float(v) for v in nonnegative_least_squares(rows, [1.0] * len(rows)))
             self.prefill_line[arm.candidate.label] = (fixed, per_token)
 

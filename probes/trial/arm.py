@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -71,6 +71,11 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
     return data
 
 
+def lower_quartile(values: Sequence[float]) -> float | None:
+    """What steps take that nothing else stretched; None of none."""
+    return sorted(values)[(len(values) - 1) // 4] if values else None
+
+
 def lengthened(prompts: list[list[int]], tokens: int) -> list[int]:
     """Token ids of that many tokens, made of the prompts one after another."""
     text: list[int] = []
@@ -94,6 +99,8 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
     well = False
     try:
         process = launch(session, arm, arm.engine_args)
+        if keep:
+            session.resident = process
         if arm.dynamic and process.info["k_control"] != "schedule_lookup":
             # This release hides its lookup: one start for each k instead.
             session.change(arm, k_control="one_start_per_k")
@@ -108,6 +115,7 @@ def run_arm(session: Session, arm: ArmPlan, keep: bool = False) -> EngineProcess
         session.progress.note(f"{spoken(arm.candidate)}: {failure.status.value.replace('_', ' ')}: {failure}")
     finally:
         if process is not None and not (keep and well):
+            session.resident = None if session.resident is process else session.resident
             session.close(arm, process)
         session.end_turn(arm)
         session.save()
@@ -147,6 +155,7 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
                                   "times are not measured further")
             return
         k = block.k if process.info["k_control"] == "schedule_lookup" else None
+        before = session.plain_steps()
         try:
             data = run_block(session, process, block, spoken(arm.candidate), k=k, whole=block.key == OUTPUT_BLOCK)
         except KeyboardInterrupt:
@@ -154,7 +163,11 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
             if partial is not None and partial["steps"]:
                 session.record(arm, block, {**partial, "complete": False})
             raise
-        session.record(arm, block, data)
+        try:
+            data["plain_ms"] = lower_quartile((*before, *session.plain_steps()))
+        finally:
+            # Whatever ends the look at the machine's pace, the block itself was measured.
+            session.record(arm, block, data)
         _look(session, arm, block, data)
         if block.key == OUTPUT_BLOCK and data["complete"] and session.plan.sampling.temperature > 0:
             _sampled_probe(session, arm, process, k)

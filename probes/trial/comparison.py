@@ -15,7 +15,7 @@ from typing import Any, Literal
 import psutil
 
 from probes.trial import plausibility
-from probes.trial.arm import launch, run_block
+from probes.trial.arm import launch, lower_quartile, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
@@ -163,13 +163,14 @@ class Comparison:
         cells.sort(key=lambda b: (b.k != self.k, b.running != session.plan.user_load, session.estimator.block_s(b)))
         if not cells or session.left_s < session.estimator.block_s(cells[0]):
             return
-        block = cells[0]
+        block, before = cells[0], session.plain_steps()
         data = run_block(session, speculative, block, "comparison, spread between starts",
                          k=block.k if lookup else None, whole=block.key == OUTPUT_BLOCK)
         if data["complete"]:
             again = replace(block, key=f"{block.key} again")
             # Its requests are the first start's over again: times only.
-            session.record(arm, again, {**data, "requests": []}, start=self.speculative_start)
+            plain_ms = lower_quartile((*before, *session.plain_steps()))
+            session.record(arm, again, {**data, "requests": [], "plain_ms": plain_ms}, start=self.speculative_start)
 
     def _over(self, next_s: float) -> str | None:
         return BUDGET_ENDED if self.session.left_s < next_s else None

@@ -1,8 +1,8 @@
 """What a trial will run: engine arguments of every arm, prompts, loads, blocks. Starts nothing.
 
 The arms differ from the deployment in nothing but the speculation. Blocks are short and ordered by what they tell:
-first the outputs at the largest k (acceptance for every k, and one timed cell), then step times at the user's load,
-then at the others. A budget cuts from the end.
+first the outputs at the largest k (acceptance for every k, and one timed cell), then the largest k at every load, then
+the other k at the user's load and at the others. A budget cuts from the end.
 """
 
 from __future__ import annotations
@@ -259,16 +259,17 @@ def _candidate_blocks(outputs: BlockPlan, ks: Sequence[int], dynamic: bool, load
                       every_k: bool) -> tuple[BlockPlan, ...]:
     top = max(ks)
     blocks = [BlockPlan(outputs.key, top, outputs.running, outputs.places, outputs.max_tokens)]
-    if not dynamic:
-        cells = [(top, running) for running in _by_use(loads, load)]
-    else:
-        # The step is close to linear in k at one load: two k and k=0 tell it, a middle one checks it where it matters.
-        ends = sorted({min(ks), top})
+    # The largest k at every load first: the step is close to linear in k, but nothing tells how it bends with the load.
+    cells = [(top, running) for running in _by_use(loads, load)]
+    if dynamic:
+        # Two k and k=0 tell the line at one load; those between check it where it matters.
+        least = min(ks)
+        between = [k for k in sorted(ks, reverse=True) if least < k < top]
         middle = sorted(ks)[len(ks) // 2]
-        near = list(ks) if every_k else sorted({*ends, middle})
-        cells = [(k, load) for k in (*reversed(near), 0)]
-        cells += [(k, running) for running in _by_use(loads, load) if running != load for k in (*reversed(ends), 0)]
-    for k, running in cells:
+        cells += [(least, load), (0, load)]
+        cells += [(k, load) for k in between if every_k or k == middle]
+        cells += [(k, running) for running in _by_use(loads, load) if running != load for k in (least, 0)]
+    for k, running in dict.fromkeys(cells):
         if (k, running) != (top, outputs.running):
             blocks.append(BlockPlan(f"k {k} load {running}", k, running, tuple(range(running)), 8 + round(4 * k)))
     return tuple(blocks)

@@ -38,7 +38,8 @@ def context_bucket(tokens: float) -> int:
     return bucket
 
 
-def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None) -> list[StepSample]:
+def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
+                 plain_ms: float | None = None) -> list[StepSample]:
     """Decode-only steps grouped by (running, context bucket); `rows` as worker.py states them."""
     cells: dict[tuple[int, int], list[Sequence[Any]]] = defaultdict(list)
     for row in rows:
@@ -54,13 +55,14 @@ def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None) -> li
             k=k, running=running, context_tokens=_mean([row[7] for row in kept]),
             tokens_per_step=_mean([row[4] for row in kept]), step_ms=tuple(row[0] for row in kept),
             draft_ms=tuple(drafts) if all(d is not None for d in drafts) else (),
-            output_tokens=sum(row[6] for row in kept), task=task))
+            output_tokens=sum(row[6] for row in kept), task=task, plain_ms=plain_ms))
     return samples
 
 
-def prefill_samples(rows: Sequence[Sequence[Any]]) -> list[PrefillSample]:
+def prefill_samples(rows: Sequence[Sequence[Any]], plain_ms: float | None = None) -> list[PrefillSample]:
     """Steps that carried prompt tokens and nothing else, so that no decode time is in them."""
-    return [PrefillSample(tokens=row[3], step_ms=row[0]) for row in rows if row[3] and row[1] == row[2]]
+    return [PrefillSample(tokens=row[3], step_ms=row[0], plain_ms=plain_ms)
+            for row in rows if row[3] and row[1] == row[2]]
 
 
 def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],

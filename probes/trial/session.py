@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from probes.trial.checkpoint import Checkpoint
+from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.estimate import PAIRS_EXPECTED, Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
@@ -30,6 +31,9 @@ Ids = list[int]
 
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
+PACE_TOKENS = 5
+"""Of the plain answer that tells the machine's pace between blocks: half a second where a step takes 0.1 s."""
+PACE_HOLDS_S = 1.0
 COMPARISON_SHARE = 1 / 3
 """Part of the budget that arms leave to the comparison at most."""
 FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
@@ -61,6 +65,9 @@ class Session:
         """The baseline's sampled continuations of one prompt."""
         self._turned: set[str] = set()
         """Arms that had their turn in this run, finished or not."""
+        self.resident: EngineProcess | None = None
+        """A plain engine that stays beside the candidates', and so can tell how fast the machine is just then."""
+        self._plain: tuple[float, tuple[float, ...]] | None = None
         self._up: str | None = None
         """The arm whose own engine is running."""
         self._step: tuple[float, float] | None = None
@@ -111,11 +118,17 @@ class Session:
 
     def reserve_s(self) -> float:
         """What the paired comparison will want, at most its share of the budget: arms must leave it from the start, or
-        a slow machine would spend it on them."""
+        a slow machine would spend it on them. Nothing where it would keep an arm from being tried at all: the best one
+        may be among those."""
         if not self.comparison_open:
             return 0.0
         wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
-        return wanted if self.plan.budget_s is None else min(wanted, COMPARISON_SHARE * self.plan.budget_s)
+        if self.plan.budget_s is None:
+            return wanted
+        reserve = min(wanted, COMPARISON_SHARE * self.plan.budget_s)
+        untried = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
+                      if self.waits(a) and not self.done.get(a.key))
+        return reserve if self.left_s - untried >= reserve else 0.0
 
     def waits(self, arm: ArmPlan) -> bool:
         """Whether the arm still has its turn before it in this run, or is in it."""
@@ -145,10 +158,9 @@ class Session:
         return min(self._turn_ends_s - self.spent_s, self.left_s - self.reserve_s() - firsts)
 
     def has_room(self) -> bool:
-        """Whether one more arm may be started. The first candidate may take what the comparison would have:
-        without it there is nothing to compare."""
-        measured = any(self.done.get(a.key) for a in self.plan.arms)
-        return self.left_s - (self.reserve_s() if measured else 0.0) >= self.estimator.start_s()
+        """Whether one more arm may be started. An arm that nothing is known of may take what the comparison would
+        have."""
+        return self.left_s - self.reserve_s() >= self.estimator.start_s()
 
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
@@ -172,6 +184,23 @@ class Session:
             yield
         finally:
             self._step = None
+
+    # --- pace ----------------------------------------------------------------------------------------------------
+    def plain_steps(self) -> tuple[float, ...]:
+        """Milliseconds of a few plain steps of one request on the resident engine; those of a moment ago where nothing
+        ran since. Empty where no engine is resident, or once it fails: the trial goes on without."""
+        if self.resident is None or self.prompt_ids is None:
+            return ()
+        if self._plain is not None and self.spent_s - self._plain[0] < PACE_HOLDS_S:
+            return self._plain[1]
+        try:
+            data = self.resident.call("run_block", prompts=[self.prompt_ids[0]], running=1, k=None,
+                                      max_tokens=PACE_TOKENS, ignore_eos=True, temperature=0.0, keep_prefix_cache=True)
+        except EngineFailure:
+            self.resident = None
+            return ()
+        self._plain = self.spent_s, tuple(row[0] for row in data["steps"] if not row[2])
+        return self._plain[1]
 
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
@@ -230,11 +259,12 @@ class Session:
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
         requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
-        steps = step_samples(data["steps"], block.k, task)
+        plain_ms = data.get("plain_ms")
+        steps = step_samples(data["steps"], block.k, task, plain_ms)
         self.say(unsteady(arm.candidate.label, steps))
         self.change(
             arm, steps=(*evidence.steps, *steps),
-            prefill=(*evidence.prefill, *prefill_samples(data["steps"])),
+            prefill=(*evidence.prefill, *prefill_samples(data["steps"], plain_ms)),
             requests=(*evidence.requests, *requests),
             blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))
         if data["complete"]:

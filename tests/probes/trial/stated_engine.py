@@ -21,6 +21,8 @@ class StatedMachine:
     fails: frozenset[str] = frozenset()
     accepted: float = 0.6
     """Share of drafts accepted at each position, of those accepted before."""
+    slow: Callable[[float], float] = field(default=lambda _: 1.0)
+    """What steps take at a time, in units of what they usually take."""
     now_s: float = 1000.0
     log: list[str] = field(default_factory=list)
     """Starts by method, and blocks."""
@@ -85,6 +87,7 @@ class StatedEngine:
         reached = [machine.accepted ** (i + 1) for i in range(k)]
         steps = math.ceil(max_tokens / (1 + sum(reached)))
         wall_s = math.ceil(len(prompts) / running) * steps * machine.step_s * (1 + 0.1 * k)
+        wall_s *= machine.slow(machine.now_s)
         complete = deadline_s is None or wall_s <= deadline_s
         wall_s = wall_s if complete or deadline_s is None else deadline_s
         for _ in range(4):

@@ -95,7 +95,7 @@ def test_a_candidates_cells_cover_k_zero_and_every_load_and_start_at_the_users(m
     assert {running for _, running in cells} == set(plan.loads) == {1, 3, 8}
     assert {k for k, running in cells if running == 8} == {0, 1, 3, 5}
     assert {k for k, running in cells if running == 1} == {0, 1, 5}
-    assert cells[0] == (5, 8)
+    assert [running for k, running in cells[:3] if k == 5] == [8, 1, 3], "a short budget still sees every load"
     assert len(cells) == len(set(cells))
 
 
