@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from advisor.cli.number_types import Whole
 from advisor.cli.output import print_text, quiet_option, say, stdout_terminal
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def _formats() -> tuple[str, ...]:
 @click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
               "known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
-@click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
+@click.option("--gpus", type=Whole(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
 @click.option("--workload", type=click.Path(path_type=Path), help="JSON with concurrency, prompt_len, output_len, "
               "temperature, task, logprobs; all optional.")

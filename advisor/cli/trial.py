@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.advise_flags import Duration
+from advisor.cli.number_types import Duration
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError

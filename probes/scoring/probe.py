@@ -221,6 +221,6 @@ def _context(plan: Plan) -> int:
         try:
             config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
             limits.append(int(config.get("text_config", config)["max_position_embeddings"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             continue
     return min(limits, default=2**31)

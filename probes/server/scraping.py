@@ -107,7 +107,7 @@ class Fetcher:
             try:
                 body, _ = self._get(address.base_url.rstrip("/") + path, address.display)
                 version = json.loads(body).get("version")
-            except (ProbeError, ValueError, AttributeError):
+            except (ProbeError, ValueError, RecursionError, AttributeError):
                 continue
             if isinstance(version, str) and 0 < len(version) <= 80:
                 return version
@@ -122,7 +122,7 @@ class Fetcher:
             entries = json.loads(body)["data"]
             return {one["id"]: one["root"] for one in entries[:MAX_MODELS]
                     if isinstance(one.get("root"), str) and isinstance(one["id"], str) and len(one["root"]) <= 500}
-        except (ProbeError, ValueError, LookupError, TypeError, AttributeError):
+        except (ProbeError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return {}
 
     def _get(self, url: str, shown: str) -> tuple[bytes, float]:
