@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from advisor.capacity.document import ArmPlan, CapacityPlan
@@ -37,16 +38,16 @@ class ShortNames:
 
 def short_names(plan: CapacityPlan) -> ShortNames:
     """The same for every table of a plan, so that a letter means one thing."""
-    labels = _distinct(arm.label for arms in (plan.arms, *(v.arms for v in plan.what_if)) for arm in arms
-                       if arm.role != "null")
+    labels = list(dict.fromkeys(arm.label for arms in (plan.arms, *(v.arms for v in plan.what_if)) for arm in arms
+                                if arm.role != "null"))
     methods = [label.split(" ", 1)[0] for label in labels]
     found: dict[str, str] = {}
     legend = []
-    letters = iter(_letters(len(labels)))
+    letters = _letters()
     for label, method in zip(labels, methods, strict=True):
         if methods.count(method) == 1:
             found[label] = plain(method)
-        elif len(label) <= _LONGEST:
+        elif len(label) <= _LONGEST and plain(label) not in found.values():
             found[label] = plain(label)
         else:
             letter = next(letters)
@@ -55,13 +56,10 @@ def short_names(plan: CapacityPlan) -> ShortNames:
     return ShortNames(found, tuple(legend))
 
 
-def _distinct(labels: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(labels))
-
-
-def _letters(n: int) -> list[str]:
+def _letters() -> Iterator[str]:
     """A to Z, then with a number."""
-    return [string.ascii_uppercase[i % 26] + (str(i // 26 + 1) if i >= 26 else "") for i in range(n)]
+    for number in itertools.count(1):
+        yield from (f"{letter}{number if number > 1 else ''}" for letter in string.ascii_uppercase)
 
 
 def why_k(arm: ArmPlan) -> str:
@@ -77,7 +75,7 @@ def why_k(arm: ArmPlan) -> str:
             "no other k is better by more than 2 % at any load that was looked at")
         return f"{fixed}, because {why}"
     why = {
-        "named": "it was asked for so",
+        "named": "that is the k asked for, or its best at the usual load",
         "undecided": "a schedule is advised only with speculation, which is not decided",
         "not recommended": "speculation is not advised",
     }.get(arm.role, "no schedule is advised")
