@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import synthetic_record as synthetic
-from test_capacity import PLAN, arm, point
-
 from advisor.capacity.document import Abstention
 from advisor.record import EmittedConfig, Record
 from profiles.deployment import Candidate
 from profiles.model_ref import ModelRef
 from profiles.schema import Source
+from tests.advisor.report import synthetic_record as synthetic
+from tests.advisor.report.test_capacity import PLAN, arm, point
 
 LONG = "acme-research-laboratories/An-Uncommonly-Long-Model-Name-That-Somebody-Merged-Twice-{}-Instruct-GPTQ-Int4-g128"
 
