@@ -2,7 +2,7 @@
 
     python -m benchmarks.plan_page [plan] [speed] [--write docs/plan.md]
 
-`plan` is the command that stands in the page, `speed` benchmarks.simulation_speed (its times are this machine's; keep it
+`plan` is the command that stands in the page, `speed` is benchmarks.simulation_speed (times of this machine: keep it
 free of other work). Both by default. Without --write the blocks are printed.
 """
 

@@ -88,7 +88,7 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
 
     compiled: None takes the compiled loop where numba (the extra `plan`) is installed and the run is long enough to
     gain by it. ValueError where a request is longer than the KV cache, or the token budget has no room for one request
-    (no engine would start or admit that), and where a time is not finite or arrivals are out of order. Signals are heard
+    (no engine would start or admit that), and where a time is not finite or arrivals are out of order. Signals count
     every STEPS_AT_ONCE steps, compiled or not.
     """
     import numpy as np
