@@ -12,7 +12,6 @@ from profiles.errors import InputError
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath
 
-
 Flags = dict[KeyPath, tuple[str, Any]]
 
 _PLACES: dict[str, tuple[KeyPath, str]] = {

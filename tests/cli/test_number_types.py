@@ -54,7 +54,7 @@ def test_a_number_is_taken_exactly_where_it_is_within(value: float) -> None:
     if 0.5 < value <= 20.0:
         assert kind.convert(repr(value), None, None) == value
     else:
-        with pytest.raises(click.BadParameter, match="above 0.5 and up to 20"):
+        with pytest.raises(click.BadParameter, match=r"above 0\.5 and up to 20"):
             kind.convert(repr(value), None, None)
 
 
