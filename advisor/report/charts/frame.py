@@ -39,6 +39,8 @@ def framed(height: int, description: str, **rest: Any) -> Spec:
             "legend": {
                 "orient": "top",
                 "direction": "horizontal",
+                # As many beside each other as a narrow screen holds.
+                "columns": {"expr": "max(1, floor(width / 125))"},
                 "title": None,
                 "labelColor": "var(--ink)",
                 "labelFontSize": 12,
