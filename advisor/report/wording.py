@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
@@ -136,14 +137,23 @@ def faster(value: float) -> str:
 
 
 def distinct(names: Sequence[str], most: int = 36) -> list[str]:
-    """The names as a chart's legend can show them: long ones cut in the middle, where names of one family are alike
-    least often, and still told apart by a number where the cut makes two the same."""
+    """The names as a chart's legend can show them: of long ones the part is kept in which they differ, and where two
+    are cut to the same a number tells them apart."""
+    long = [name for name in names if len(name) > most]
+    alike = len(os.path.commonprefix(long)) if len(long) > 1 else 0
     found: list[str] = []
     for name in names:
-        cut = name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"
+        cut = name
+        if len(name) > most:
+            head = name[:11] + "…" if alike > 19 else ""
+            cut = head + _middle_cut(name[alike - 8 :] if head else name, most - len(head))
         shown, again = cut, 1
         while shown in found:
             again += 1
-            shown = f"{cut} ({again})"
+            shown = f"{again}. {cut}"
         found.append(shown)
     return found
+
+
+def _middle_cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - most // 2 - 1]}…{text[-(most // 2) :]}"

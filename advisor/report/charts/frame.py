@@ -48,7 +48,7 @@ def framed(height: int, description: str, **rest: Any) -> Spec:
                 "symbolStrokeWidth": 2,
                 "symbolOpacity": 1,
                 "unselectedOpacity": 0.8,
-                "labelLimit": 260,
+                "labelLimit": 290,
                 "columnPadding": 14,
                 "offset": 8,
             },
