@@ -107,7 +107,8 @@ addEventListener("load", () => setTimeout(() => {
       .filter((t) => t.textContent.trim() && getComputedStyle(t).opacity !== "0")
       .map((t) => [t.textContent, t.getBoundingClientRect()]);
     for (const [text, a] of texts) {
-      if (a.left < frame.left - 1 || a.right > frame.right + 1) out.push(`${name}: '${text}' is cut off`);
+      const beyond = a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1;
+      if (beyond) out.push(`${name}: '${text}' is cut off`);
     }
     for (let i = 0; i < texts.length; i++) for (let j = 0; j < i; j++) {
       const [one, a] = texts[i], [two, b] = texts[j];
@@ -129,7 +130,7 @@ def framed(html: str, width: int) -> str:
     return f'<!doctype html><body style="margin:0"><iframe width={width} height=900 style="border:0" srcdoc="{inner}">'
 
 
-@pytest.mark.parametrize("width", [400, 768, 1280])
+@pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("make", [*LAYOUTS, synthetic.enabled, synthetic.off, synthetic.abstained])
 def test_nothing_overlaps_or_sticks_out_whatever_the_names_and_the_width(make, width, tmp_path):
     dom, console = opened(framed(render(make(), "html"), width), tmp_path, "--window-size=1400,1000")
