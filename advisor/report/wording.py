@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os.path
+import itertools
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
@@ -140,7 +140,7 @@ def distinct(names: Sequence[str], most: int = 36) -> list[str]:
     """The names as a chart's legend can show them: of long ones the part is kept in which they differ, and where two
     are cut to the same a number tells them apart."""
     long = [name for name in names if len(name) > most]
-    alike = len(os.path.commonprefix(long)) if len(long) > 1 else 0
+    alike = sum(1 for _ in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*long))) if len(long) > 1 else 0
     found: list[str] = []
     for name in names:
         cut = name

@@ -107,8 +107,8 @@ addEventListener("load", () => setTimeout(() => {
       .filter((t) => t.textContent.trim() && getComputedStyle(t).opacity !== "0")
       .map((t) => [t.textContent, t.getBoundingClientRect()]);
     for (const [text, a] of texts) {
-      const beyond = a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1;
-      if (beyond) out.push(`${name}: '${text}' is cut off`);
+      const aside = a.left < frame.left - 1 || a.right > frame.right + 1;
+      if (aside || a.top < frame.top - 1 || a.bottom > frame.bottom + 1) out.push(`${name}: '${text}' is cut off`);
     }
     for (let i = 0; i < texts.length; i++) for (let j = 0; j < i; j++) {
       const [one, a] = texts[i], [two, b] = texts[j];
