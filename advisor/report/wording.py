@@ -140,7 +140,8 @@ def distinct(names: Sequence[str], most: int = 36) -> list[str]:
     """The names as a chart's legend can show them: of long ones the part is kept in which they differ, and where two
     are cut to the same a number tells them apart."""
     long = [name for name in names if len(name) > most]
-    alike = sum(1 for _ in itertools.takewhile(lambda same: len(set(same)) == 1, zip(*long))) if len(long) > 1 else 0
+    columns = zip(*long, strict=False) if len(long) > 1 else ()
+    alike = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
     found: list[str] = []
     for name in names:
         cut = name
