@@ -43,14 +43,14 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
         _lines(console, names.legend)
         _section(console, "One replica")
         for block in _blocks(plan.arms, (console.width - 59) // 20):
-            console.print(_arms_table(plan, block, names))
+            _part(console, _arms_table(plan, block, names), block, plan.arms)
         _section(console, "Against the arrival rate of one replica")
         console.print(_curve_table(plan, names))
         _section(console, "The fleet")
         _fleets(console, plan, names)
         _section(console, "Requests at once, by context")
         for block in _blocks(plan.arms, (console.width - 29) // 13):
-            console.print(_context_table(block, names))
+            _part(console, _context_table(block, names), block, plan.arms)
         hurts = [line for arm in plan.arms if arm.role != "null" for line in _hurt(arm)]
         if hurts:
             _section(console, "Which k, and where speculation starts to hurt")
@@ -72,6 +72,13 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
 def _section(console: Console, title: str) -> None:
     console.print()
     console.print(Text(title, style="bold"))
+
+
+def _part(console: Console, table: Table, block: Sequence[ArmPlan], arms: Sequence[ArmPlan]) -> None:
+    """One of several tables, an empty line between them."""
+    if block[1:] != arms[1 : len(block)]:
+        console.print()
+    console.print(table)
 
 
 def _lines(console: Console, lines: Iterable[str]) -> None:
