@@ -42,17 +42,17 @@ def local(table: Table, priced: Priced, model: Model) -> Local:
     """The causes' slopes at every row, and its local measurements."""
     import numpy as np
 
-    _, by_cause = slopes(own_setting(table, priced), model, np.zeros((len(CAUSES), len(table))))
+    own = slopes(own_setting(table, priced), model, np.zeros((len(CAUSES), len(table))))
     points = points_of(table, priced, model)
     if points is None:
-        return Local(by_cause, None, None)
+        return Local(own[1], None, None)
     part = rows_of(table, points.row)
     moved = replace(part, of=dict(points.setting.columns))
     logs = priced.log_speedup[points.row]
     there = Priced(logs, points.setting.length, np.zeros(len(logs)), priced.given[points.row])
     offset = correction(moved, there, model.residual) + fleet_shift(part, model.residual)
-    lines = linearised(table, priced, model, points, offset, doubt(table, model.residual))
-    return Local(by_cause, lines, offset)
+    lines = linearised(table, priced, model, points, offset, doubt(table, model.residual), own)
+    return Local(own[1], lines, offset)
 
 
 def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, known: Local | None = None) -> Judged:
@@ -68,7 +68,7 @@ def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, kn
     own_offset = correction(table, priced, r) + fleet_shift(table, r)
     middle = priced.log_speedup + own_offset
     extra = doubt(table, r)
-    caused = np.sum((known.by_cause * cause_sds(priced, r)) ** 2, axis=0)
+    caused = np.sum((known.by_cause * cause_sds(table, priced, r)) ** 2, axis=0)
     variance = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + extra + caused
     calibrated = np.zeros(len(table), dtype=bool)
     if known.measured is not None:
@@ -141,7 +141,8 @@ def doubt(table: Table, residual: Mapping[str, Any]) -> Any:
     c = table.of
     d: Mapping[str, float] = residual["doubt_sd"]
     return (
-        d["assumed"] ** 2 * c["assumed"]
+        c["unsure"]
+        + d["assumed"] ** 2 * c["assumed"]
         + d["consumer"] ** 2 * c["consumer"]
         + d["weight_only"] ** 2 * c["weight_only"]
         + d["hybrid"] ** 2 * c["hybrid"]

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.cases.model import Model
 from advisor.cases.pricing import price
 from advisor.cases.residual import Z80, Local, judge, local
+from advisor.cases.spread import USUAL_SD
 from advisor.cases.table import Table
 
 _SEARCHED = ("setup_sd", "local_sd", "noise_sd", "load_length", "k_length", "acceptance_weight")
 _DOUBTS = ("assumed", "consumer", "weight_only", "hybrid", "lookup", "rate", "small_target")
-_CAUSES = ("drafting", "host", "round", "compute", "experts")
+_CAUSES = tuple(USUAL_SD)
 _ROUNDS = 3
 _PULL = 0.35
 """Log standard deviation of a parameter around where it starts: a few publications must not set them alone."""
@@ -54,7 +55,7 @@ def _scores(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> list[tup
     """(publication, kind, error, standard deviation before scaling) of each block, under these parameters."""
     found = []
     for item in prepared:
-        model = Model(item.unseen.model.constants, item.unseen.model.acceptance, residual)
+        model = replace(item.unseen.model, residual=residual)
         judged = judge(item.unseen.table, item.priced, model, scaled=False, known=item.known)
         found.append((item.unseen.publication, item.unseen.kind, item.unseen.log_speedup - judged.log_speedup,
                       judged.log_sd))
