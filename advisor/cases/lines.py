@@ -14,6 +14,8 @@ from profiles.errors import InputError
 
 _BLOCK = 20_000
 """Rows priced at once: the columns of more would only take memory."""
+_MOST_UNREAD = 100
+_SHOWN = 60
 
 
 def predict_lines(
@@ -57,8 +59,8 @@ def predict_rows(
             positions.append(number)
         except InputError as error:
             results[number] = refused(echoed(row.get("id")) if isinstance(row, dict) else None, str(error))
-        if unread is not None and isinstance(row, dict) and not row.keys() <= FIELDS:
-            unread |= row.keys() - FIELDS
+        if unread is not None and isinstance(row, dict) and not row.keys() <= FIELDS and len(unread) < _MOST_UNREAD:
+            unread |= {name[:_SHOWN] for name in row.keys() - FIELDS}
     table, without = table_of(cases)
     for at, message in without.items():
         results[positions[at]] = refused(echoed(cases[at].id), message)

@@ -56,8 +56,8 @@ def _unread_sentence(unread: set[str]) -> str:
 
     said = []
     for name in sorted(unread)[:_SAID]:
-        near = difflib.get_close_matches(name[:60].lower(), FIELDS, n=1, cutoff=0.7)
-        said.append(f"{name[:60]!r}" + (f" (did you mean {near[0]}?)" if near else ""))
+        near = difflib.get_close_matches(name.lower(), FIELDS, n=1, cutoff=0.7)
+        said.append(f"{name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
     more = f" and {len(unread) - _SAID} more" if len(unread) > _SAID else ""
     return f"fields that no prediction reads: {', '.join(said)}{more}; docs/predict.md has those that are read"
 
