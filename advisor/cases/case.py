@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from advisor.cases.stated import stated_acceptance
@@ -133,21 +134,25 @@ def _method(row: Mapping[str, Any]) -> str:
     name = _text(row, "method")
     if name is None:
         raise InputError(f"method is missing: expected one of {', '.join(METHODS)}")
-    key = name.lower()
-    key = _ALIKE.get(key, key)
+    known = _method_called(name.lower())
+    if known is None:
+        raise InputError(f"method is {_shown(name)}: expected one of {', '.join(METHODS)}")
+    return known
+
+
+@lru_cache(maxsize=1024)
+def _method_called(name: str) -> str | None:
     try:
-        return method(key).name
+        return method(_ALIKE.get(name, name)).name
     except KeyError:
-        raise InputError(f"method is {_shown(name)}: expected one of {', '.join(METHODS)}") from None
+        return None
 
 
-def _family(row: Mapping[str, Any]) -> Task | None:
-    """The task's family: stated, else read from the task's name; None where neither says."""
-    for name in ("task_family", "task"):
-        text = _text(row, name)
-        if text is None:
-            continue
-        for part in (text, re.split(r"[/:(]", text)[0]):
+@lru_cache(maxsize=16384)
+def _family(*texts: str | None) -> Task | None:
+    """The task's family: the first of the texts that says one (a family, or a data set called by it); None where none."""
+    for text in texts:
+        for part in (text, re.split(r"[/:(]", text)[0]) if text else ():
             try:
                 return parse_task(part)
             except ValueError:
@@ -240,6 +245,7 @@ def parse_case(row: object) -> Case:
             "parameters than there are"
         )
     measured, odd = _measured(row, k)
+    task = _text(row, "task")
     return Case(
         id=row.get("id"),
         gpu=_text(row, "gpu"),
@@ -260,8 +266,8 @@ def parse_case(row: object) -> Case:
         load_kind=kind,
         load_value=value,
         temperature=_number(row, "temperature", 0.0, 5.0),
-        task=_text(row, "task"),
-        family=_family(row),
+        task=task,
+        family=_family(_text(row, "task_family"), task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
         output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
         metric=_text(row, "metric"),

@@ -143,7 +143,9 @@ def points_of(table: Table, priced: Priced, model: Model) -> Points | None:
     ks = np.array([float(point.k) for _, point in pairs])
     ks = np.where(ks > 0, ks, part.of["k"])
     own = priced.acceptance[index]
-    length = np.where(ks == part.of["k"], own, np.minimum(rescaled_length(part, model, own, ks), ks + 1.0))
+    length, other = own.copy(), np.flatnonzero(ks != part.of["k"])
+    if len(other):
+        length[other] = np.minimum(rescaled_length(rows_of(part, other), model, own[other], ks[other]), ks[other] + 1.0)
     scale = np.clip(np.log(np.maximum(length, 1.02)) / np.log(np.maximum(own, 1.02)), 0.3, 3.0)
     columns = {**part.of, "k": ks, "running": np.where(rated, 1.0, values), "qps": np.where(rated, values, 0.0)}
     measured = np.log(np.array([point.speedup for _, point in pairs]))

@@ -88,6 +88,8 @@ def era_of(engine: str, version: str | None) -> float:
     if engine == "sglang":
         release = int(found.group(1)) + 0.1 * int(found.group(2) or 0) if found else 5.0
         return min(1.0, max(0.0, release - 4.2))
+    if engine == "vllm" and re.match(r"v?[1-9]\d?\.\d", text):
+        return 1.0
     if found:
         return min(1.0, 0.25 + 0.75 * (int(found.group(1)) - 8) / 16.0)
     year = re.search(r"20(2\d)", text)
