@@ -6,14 +6,14 @@ size is assumed, and `assumed` says what was.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from advisor.cases.names import is_mixture, near_models, sizes_in_name, spellings, stored_bits
 from profiles.catalog.gpus import Gpu, find_gpu
-from profiles.catalog.models import catalog_ids, find_model
+from profiles.catalog.models import find_model
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
 from profiles.methods import method
@@ -22,18 +22,6 @@ ASSUMED_GPU = "H100 SXM5 80GB"
 """What most published measurements were made on."""
 _PCIE_GBS = 32.0
 _TUNED_BYTES_PER_FLOP = 0.15
-_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s?b(?![a-z0-9])", re.IGNORECASE)
-_ACTIVE = re.compile(r"-?a(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
-_EXPERTS = re.compile(r"\bmoe\b|\d+x\d+(?:\.\d+)?b", re.IGNORECASE)
-_ENDINGS = re.compile(
-    r"[\s_-]*(?:\(.*?\)|awq|gptq|int4|int8|4bit|w4a16|w8a8|autoround|qat|fp8|nvfp4|mxfp4|mxfp8|gguf|bf16|"
-    r"mtp|q4(?:_[a-z0-9]{1,2})*|unquantized|quantized|marlin|dynamic|\d{4})+$",
-    re.IGNORECASE,
-)
-
-
-_SIZES_BY_NAME = {"glm-ocr": 0.9}
-"""Billions of parameters of models that are in no catalog and do not say it in their name (their model cards do)."""
 
 
 @dataclass(frozen=True)
@@ -144,53 +132,12 @@ def _card(card: Gpu, assumed: bool) -> CardFacts:
     )
 
 
-def _names(text: str) -> list[str]:
-    """Spellings under which the catalog may know a model, most exact first."""
-    found = [text]
-    bare = re.sub(r"\s*\(.*?\)\s*", " ", text).strip()
-    bare = re.sub(r"^\d+x?\s+", "", bare)
-    found.append(bare)
-    shorter = bare
-    for _ in range(4):
-        cut = _ENDINGS.sub("", shorter)
-        if cut == shorter:
-            break
-        shorter = cut
-    found += [shorter, shorter.rsplit("/", 1)[-1], shorter.rsplit(" ", 1)[-1], shorter.replace(" ", "-")]
-    return [name for name in dict.fromkeys(found) if name]
-
-
 @lru_cache(maxsize=8192)
 def _shape(name: str) -> ModelShape | None:
-    for spelling in _names(name):
+    for spelling in spellings(name):
         shape = find_model(spelling)
         if shape is not None:
             return shape
-    return None
-
-
-def stored_bits(quantization: str | None, dtype: str | None, name: str | None) -> tuple[float, int, bool] | None:
-    """Bits a stored weight takes, bits its products are computed in, and whether only the weights are that narrow.
-
-    None where nothing says: 16-bit weights, or whatever the catalog's shape has.
-    """
-    for text in (quantization, dtype, name):
-        if not text:
-            continue
-        low = text.lower()
-        if re.search(r"nvfp4|mxfp4", low):
-            return 4.5, 4, False
-        if re.search(r"fp4(?!\d)", low):
-            return 4.5, 4, False
-        if re.search(r"w4a16|int4|awq|gptq|4-?bit|autoround|q4|wna16|marlin|u4|nf4|bnb|bitsandbytes", low):
-            return 4.25, 16, True
-        if "native" in low and name and "deepseek" in name.lower():
-            # Trained and published in eight bits.
-            return 8.05, 8, False
-        if re.search(r"kv ?cache", low):
-            continue
-        if re.search(r"fp8|w8a8|int8|mxfp8|8-?bit|q8", low):
-            return 8.05, 8, False
     return None
 
 
@@ -269,18 +216,6 @@ def _own_bits(shape: ModelShape) -> tuple[float, int, bool]:
     return shape.bits_per_weight, said[1], said[2]
 
 
-def sizes_in_name(name: str | None) -> tuple[float | None, float | None]:
-    """Billions of parameters and of active ones, as far as a model's name says them."""
-    if not name:
-        return None, None
-    known = _SIZES_BY_NAME.get(name.rsplit("/", 1)[-1].lower())
-    if known is not None:
-        return known, None
-    active = _ACTIVE.search(name)
-    sizes = [float(m.group(1)) for m in _SIZE.finditer(_ACTIVE.sub(" ", name))]
-    return (max(sizes) if sizes else None), (float(active.group(1)) if active else None)
-
-
 def _assumed_target(
     name: str | None, params_b: float | None, active_b: float | None, stored: tuple[float, int, bool] | None
 ) -> TargetFacts:
@@ -292,9 +227,9 @@ def _assumed_target(
         raise InputError("target and target_params_b are null: expected a model's name or its size in billions")
     if total is None:
         raise InputError(f"target is {name!r}, which the catalog does not know, and target_params_b is null: expected "
-                         f"its parameters in billions{_near(name)}")
+                         f"its parameters in billions{near_models(name)}")
     mixture = active is not None and active < 0.7 * total
-    if active is None and name and _EXPERTS.search(name):
+    if active is None and name and is_mixture(name):
         if params_b is not None:
             raise InputError(
                 f"target is {name!r}, a mixture of experts that the catalog does not know, and active_params_b is "
@@ -317,15 +252,6 @@ def _assumed_target(
         bits=bits, weight_only=weight_only, compute_bits=compute, kv_bytes=kv, kv_heads=8.0, window_kv_bytes=0.0,
         window=0.0, state_bytes=0.0, hybrid=False, mtp_params=0.0, assumed=tuple(assumed),
     )
-
-
-def _near(name: str | None) -> str:
-    """The end of a sentence about an unknown name: what the catalog has like it."""
-    if not name:
-        return ""
-    known = {model_id.rsplit("/", 1)[-1].lower(): model_id for model_id in catalog_ids()}
-    near = difflib.get_close_matches(name.rsplit("/", 1)[-1].lower(), known, n=3, cutoff=0.6)
-    return f"; near it: {', '.join(known[key] for key in near)}" if near else ""
 
 
 @lru_cache(maxsize=16384)
@@ -366,7 +292,7 @@ def _draft(method_name: str, name: str | None, params_b: float | None, target: T
         billions = params_b or named
         if billions is None and name is not None:
             raise InputError(f"draft is {name!r}, which the catalog does not know, and draft_params_b is null: "
-                             f"expected its parameters in billions{_near(name)}")
+                             f"expected its parameters in billions{near_models(name)}")
         if billions is not None and billions * 1e9 > 1.001 * target.params:
             raise InputError(f"draft is {name!r} of {billions:g} billion parameters and the target has "
                              f"{target.params / 1e9:.3g}: the draft is larger than its target; were they swapped?")

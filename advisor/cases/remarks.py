@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from advisor.cases.case import Case
-from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, stored_bits
+from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts
+from advisor.cases.names import stored_bits
 from profiles.catalog.releases import newest
 from profiles.methods import method
 
