@@ -55,8 +55,8 @@ def answer(table: Table, model: Model | None = None) -> Answers:
     null = k <= 0
     most = np.minimum(k + 1.0, _WIDEST)
     middle = np.minimum(np.exp(judged.log_speedup), most)
-    low = np.minimum(np.exp(judged.log_speedup - Z80 * judged.log_sd), middle)
-    high = np.maximum(middle, np.minimum(np.exp(judged.log_speedup + Z80 * judged.log_sd), most))
+    low = np.minimum(np.exp(judged.log_speedup - Z80 * judged.below), middle)
+    high = np.maximum(middle, np.minimum(np.exp(judged.log_speedup + Z80 * judged.above), most))
     reasons = limits(table, model, priced)
     return Answers(
         speedup=np.where(null, 1.0, middle),

@@ -78,21 +78,45 @@ def _weight(model: Model, cause: str, name: str) -> float:
     return math.hypot(usual, model.constant_log_sd.get(name, 0.0)) / usual
 
 
-def slopes(setting: Setting, model: Model, shift: Any) -> tuple[Any, Any]:
-    """(ln speed-up, its derivative by each cause) at a shift: (rows,) and (causes, rows). shift: (causes, rows)."""
+@dataclass(frozen=True)
+class Slopes:
+    """ln speed-up of rows, and what a shift of each cause by one does to it: (rows,) and (causes, rows).
+
+    fall and rise are how far it goes down and up, taken over a standard deviation: costs are positive and their errors
+    lopsided, so that a speed-up has further to fall than to rise.
+    """
+
+    here: Any
+    by_cause: Any
+    fall: Any
+    rise: Any
+
+
+def slopes(setting: Setting, model: Model) -> Slopes:
+    """The causes' slopes where none is shifted."""
     import numpy as np
 
-    at: dict[str, Any] = dict(zip(CAUSES, shift, strict=True))
-    # One more row for each cause that only adds time; steps go down, as a length has its bound k + 1 above.
-    each = np.arange(1 + len(_ADDED))[:, None]
-    together = {**at, **{cause: at[cause] - _STEP * (each == 1 + i) for i, cause in enumerate(_ADDED)}}
-    every = log_speedup(setting, model, together)
+    none: dict[str, Any] = dict.fromkeys(CAUSES, 0.0)
+    # Two more rows for each cause that only adds time, up and down: the passes are evaluated once for all of them.
+    each = np.arange(1 + 2 * len(_ADDED))[:, None]
+    moves = {cause: USUAL_SD[cause] * ((each == 1 + 2 * i) * 1.0 - (each == 2 + 2 * i)) for i, cause in enumerate(_ADDED)}
+    every = log_speedup(setting, model, {**none, **moves})
     here = every[0]
-    moved = dict(zip(_ADDED, every[1:], strict=True))
+    by_cause, fall, rise = [], [], []
     for cause in CAUSES:
-        if cause not in moved:
-            moved[cause] = log_speedup(setting, model, {**at, cause: at[cause] - _STEP})
-    return here, np.array([(here - moved[cause]) / _STEP for cause in CAUSES])
+        if cause in _ADDED:
+            at = 1 + 2 * _ADDED.index(cause)
+            up, down = ((every[i] - here) / USUAL_SD[cause] for i in (at, at + 1))
+            by_cause.append((up - down) / 2.0)
+            fall.append(np.maximum(0.0, -np.minimum(up, down)))
+            rise.append(np.maximum(0.0, np.maximum(up, down)))
+        else:
+            # Down, as an acceptance length has its bound k + 1 above.
+            slope = (here - log_speedup(setting, model, {**none, cause: -_STEP})) / _STEP
+            by_cause.append(slope)
+            fall.append(np.abs(slope))
+            rise.append(np.abs(slope))
+    return Slopes(here, np.array(by_cause), np.array(fall), np.array(rise))
 
 
 def own_setting(table: Table, priced: Priced) -> Setting:
@@ -170,7 +194,7 @@ class Linear:
 
 
 def linearised(
-    table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any, own: tuple[Any, Any]
+    table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any, own: Slopes
 ) -> Linear:
     """The lines, by a few steps toward the likeliest shift. offset, extra: as `condition` wants them. own: what `slopes`
     gave for the table's rows without a shift.
@@ -185,14 +209,14 @@ def linearised(
     setting = own_setting(rows_of(table, rows), Priced(*(column[rows] for column in (
         priced.log_speedup, priced.acceptance, priced.acceptance_log_sd, priced.given))))
     none = np.zeros((len(CAUSES), len(rows)))
-    there, there_slopes = slopes(points.setting, model, none[:, place])
-    found = Linear(points, rows, [np.where(place == n)[0] for n in range(len(rows))], none, there, there_slopes,
-                   own[0][rows], own[1][:, rows])
+    there = slopes(points.setting, model)
+    found = Linear(points, rows, [np.where(place == n)[0] for n in range(len(rows))], none, there.here, there.by_cause,
+                   own.here[rows], own.by_cause[:, rows])
     for _ in range(_ROUNDS - 1):
         _, _, shift = condition(table, priced, model, found, extra, offset)
         here = log_speedup(setting, model, dict(zip(CAUSES, shift, strict=True)))
-        there = log_speedup(points.setting, model, dict(zip(CAUSES, shift[:, place], strict=True)))
-        found = Linear(points, rows, found.at, shift, there, there_slopes, here, found.here_slopes)
+        moved = log_speedup(points.setting, model, dict(zip(CAUSES, shift[:, place], strict=True)))
+        found = Linear(points, rows, found.at, shift, moved, there.by_cause, here, own.by_cause[:, rows])
     return found
 
 
