@@ -210,8 +210,8 @@ def linearised(
         priced.log_speedup, priced.acceptance, priced.acceptance_log_sd, priced.given))))
     none = np.zeros((len(CAUSES), len(rows)))
     there = slopes(points.setting, model)
-    found = Linear(points, rows, [np.where(place == n)[0] for n in range(len(rows))], none, there.here, there.by_cause,
-                   own.here[rows], own.by_cause[:, rows])
+    at = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
+    found = Linear(points, rows, at, none, there.here, there.by_cause, own.here[rows], own.by_cause[:, rows])
     for _ in range(_ROUNDS - 1):
         _, _, shift = condition(table, priced, model, found, extra, offset)
         here = log_speedup(setting, model, dict(zip(CAUSES, shift, strict=True)))
