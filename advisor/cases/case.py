@@ -35,7 +35,8 @@ LOAD_KINDS = ("batch_size", "concurrency", "qps")
 FIELDS = frozenset({
     "id", "gpu", "n_gpus", "tensor_parallel", "target", "target_params_b", "active_params_b", "draft", "draft_params_b",
     "method", "engine", "engine_version", "dtype", "quantization", "k", "tree", *LOAD_KINDS, "temperature", "task",
-    "task_family", "prompt_len", "output_len", "metric", "mean_acceptance_length", "per_position_acceptance", "measured",
+    "task_family", "prompt_len", "output_len", "metric", "mean_acceptance_length", "per_position_acceptance",
+    "measured",
 })
 """Every field that is read; docs/predict.md says what each means."""
 
@@ -150,7 +151,7 @@ def _method_called(name: str) -> str | None:
 
 @lru_cache(maxsize=16384)
 def _family(*texts: str | None) -> Task | None:
-    """The task's family: the first of the texts that says one (a family, or a data set called by it); None where none."""
+    """The task's family: the first of the texts that says one, be it a data set called by it; None where none does."""
     for text in texts:
         for part in (text, re.split(r"[/:(]", text)[0]) if text else ():
             try:

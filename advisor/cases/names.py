@@ -77,7 +77,8 @@ def sizes_in_name(name: str | None) -> tuple[float | None, float | None]:
         return known, None
     active = _ACTIVE.search(name)
     bare = _ACTIVE.sub(" ", name)
-    sizes = [float(m.group(1)) for m in _SIZE.finditer(bare)] or [float(m.group(1)) / 1000.0 for m in _MILLIONS.finditer(bare)]
+    sizes = [float(size) for size in _SIZE.findall(bare)]
+    sizes = sizes or [float(size) / 1000.0 for size in _MILLIONS.findall(bare)]
     return (max(sizes) if sizes else None), (float(active.group(1)) if active else None)
 
 

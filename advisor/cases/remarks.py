@@ -17,8 +17,7 @@ from advisor.cases.names import stored_bits
 from profiles.catalog.releases import newest
 from profiles.methods import method
 
-# Standard deviations of ln(speed-up): how far setups of one kind lie apart where the rest is alike. Assumed, rounded from
-# what the step-time model gives over the catalog's cards, loads of 1 to 64, and k of 1 to 8.
+# Standard deviations of ln(speed-up): how far setups lie apart that differ in this alone. Assumed.
 _CARD = 0.2
 _LOAD = 0.25
 _DEPTH = 0.15
@@ -38,6 +37,7 @@ _FORMATS = re.compile(
     r"e5m2|quark|experts", re.IGNORECASE)
 _RELEASES = re.compile(r"\d+\.\d+|\bv[01]\b|20\d\d|main|nightly|latest|dev|branch|\bpr\b|image|[0-9a-f]{7}",
                        re.IGNORECASE)
+_WIDE = re.compile(r"none|unquantized|bf16|bfloat|fp16|float16|half|auto|native|16-?bit", re.IGNORECASE)
 _MOST_DEVICES = 64
 
 
@@ -65,8 +65,10 @@ def _names_odd(engine: str, version: str | None, dtype: str | None, quantization
         if text is not None and not _FORMATS.search(text):
             notes.append(f"{name} is {text!r}, in which no number format can be read: the catalog's, or 16 bits, is "
                          "assumed")
-    if quantization is not None and _FORMATS.search(quantization) and stored_bits(quantization, dtype, None) is None \
-            and not re.search(r"none|unquantized|bf16|fp16|float16|half|auto|native|16-?bit", quantization, re.IGNORECASE):
+    if (
+        quantization is not None and _FORMATS.search(quantization) and not _WIDE.search(quantization)
+        and stored_bits(quantization, dtype, None) is None
+    ):
         notes.append(f"quantization is {quantization!r}, which does not say how many bits a weight takes: the "
                      "catalog's, or 16, are assumed")
     return tuple(notes)
@@ -86,7 +88,8 @@ def _devices(case: Case) -> str | None:
     if case.n_gpus is not None and tp > case.n_gpus:
         return f"tensor_parallel is {tp} and n_gpus is {case.n_gpus}: priced on {tp} devices"
     if tp & (tp - 1) or tp > _MOST_DEVICES:
-        return f"tensor_parallel is {tp}: engines split a model's heads evenly, which few models allow: priced as if this one did"
+        return (f"tensor_parallel is {tp}: engines split a model's heads evenly, which few models allow: priced as if "
+                "this one did")
     return None
 
 

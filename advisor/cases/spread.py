@@ -3,8 +3,8 @@
 A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the requests', the lost
 graphs', the verification's or the experts' is another than modelled. How much each matters at a load and k follows from
 the step-time model, so an offset measured at one load says something else of another load when its likely cause is host
-time than when it is acceptance. A constant that the measurements say little about may be off more than its cause usually
-is: its shift is larger by as much.
+time than when it is acceptance. A constant that the measurements say little about may be off more than its cause
+usually is: its shift is larger by as much.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def slopes(setting: Setting, model: Model) -> Slopes:
     none: dict[str, Any] = dict.fromkeys(CAUSES, 0.0)
     # Two more rows for each cause that only adds time, up and down: the passes are evaluated once for all of them.
     each = np.arange(1 + 2 * len(_ADDED))[:, None]
-    moves = {cause: USUAL_SD[cause] * ((each == 1 + 2 * i) * 1.0 - (each == 2 + 2 * i)) for i, cause in enumerate(_ADDED)}
+    moves = {cause: USUAL_SD[cause] * ((each == 1 + 2 * i) * 1.0 - (each == 2 + 2 * i))
+             for i, cause in enumerate(_ADDED)}
     every = log_speedup(setting, model, {**none, **moves})
     here = every[0]
     by_cause, fall, rise = [], [], []
@@ -196,8 +197,9 @@ class Linear:
 def linearised(
     table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any, own: Slopes
 ) -> Linear:
-    """The lines, by a few steps toward the likeliest shift. offset, extra: as `condition` wants them. own: what `slopes`
-    gave for the table's rows without a shift.
+    """The lines, by a few steps toward the likeliest shift.
+
+    offset, extra: as `condition` wants them. own: what `slopes` gave for the table's rows.
 
     The slopes are those without a shift throughout: they change little over the shifts that explain a measurement, and
     what they are off by is made good by evaluating the model at the shift itself.

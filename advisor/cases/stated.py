@@ -39,8 +39,8 @@ def stated_acceptance(length: float | None, rates: Sequence[float], k: int | Non
         what = (f"per_position_acceptance rises from {rates[rising - 1]:g} to {rates[rising]:g} at position "
                 f"{rising + 1}, which shares of steps that accept at least so many tokens cannot")
         if length is None:
-            raise InputError(f"{what}: expected those (are these conditional on the position before? then multiply them "
-                             "up), or mean_acceptance_length")
+            raise InputError(f"{what}: expected those (are these conditional on the position before? then multiply "
+                             "them up), or mean_acceptance_length")
         notes.append(f"{what}: mean_acceptance_length is taken alone")
     elif rates and k != 0:
         summed = 1.0 + sum(_continued(rates, k if k is not None else len(rates)))

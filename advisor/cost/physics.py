@@ -1,7 +1,7 @@
 """The step time of many setups at once: bytes and operations over the hardware's rates, plus the host's time.
 
-A constant may be an array of shape (n, 1) or (n, rows): then every result has n rows, one for each value (slopes); or of
-shape (rows,), a value of its own for each row.
+A constant may be an array of shape (n, 1) or (n, rows): then every result has n rows, one for each value (slopes); or
+of shape (rows,), a value of its own for each row.
 Columns come from `advisor.cases.table`, constants from `physics.json` (fitted; `make fit` writes it). Times are
 milliseconds. One step of the target serves `tokens` tokens of `running` requests; a speculating step adds the drafter's
 passes and the host's work, and, where a lookup found nothing, verifies one token instead of k + 1.
@@ -236,7 +236,8 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
         return _gain(c, p, (times, times), (running, running), acceptance)
     if bool(np.all(rated)):
         loads = (_load_at_rate(c, p, 1.0, matched, False), _load_at_rate(c, p, acceptance, matched, True))
-        return _gain(c, p, (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched)), loads, acceptance)
+        times = (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched))
+        return _gain(c, p, times, loads, acceptance)
     parts = []
     for rows in (rated, ~rated):
         few = {name: column[rows] for name, column in c.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import Any
@@ -91,7 +92,8 @@ def test_what_is_left_open_or_stated_oddly_is_noted_and_widens_the_interval(chan
     assert part in found["note"]
     # A quantized or another target has another interval anyway: what is compared is the same setup, soundly stated.
     sound = {
-        "target": {**changes, "n_gpus": 16, "tensor_parallel": 16}, "tensor_parallel": {"n_gpus": 8, "tensor_parallel": 8},
+        "target": {**changes, "n_gpus": 16, "tensor_parallel": 16},
+        "tensor_parallel": {"n_gpus": 8, "tensor_parallel": 8},
         "mean_acceptance_length": {"mean_acceptance_length": 4.0},
     }
     plain = next((predicted(**sound[name]) for name in sound if name in changes and "gpu" not in changes), predicted())
@@ -145,7 +147,7 @@ def test_a_stated_length_is_within_what_k_tokens_can_give(rates: list[float], k:
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
 def test_rates_are_refused_only_where_they_rise(rates: list[float]) -> None:
-    rising = any(b > a + 0.005 for a, b in zip(rates, rates[1:], strict=False))
+    rising = any(b > a + 0.005 for a, b in itertools.pairwise(rates))
     if rising:
         with pytest.raises(InputError, match="rises"):
             stated_acceptance(None, rates, len(rates))
