@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import os
 import sys
@@ -20,7 +21,7 @@ _SAID = 8
 
 def _lines(path: str) -> Iterator[str]:
     if path == "-":
-        yield from _whole_lines(click.get_text_stream("stdin", encoding="utf-8", errors="replace"))
+        yield from _whole_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace"))
         return
     try:
         with open(path, encoding="utf-8-sig", errors="replace") as stream:

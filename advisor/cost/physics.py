@@ -236,8 +236,8 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
         return _gain(c, p, (times, times), (running, running), acceptance)
     if bool(np.all(rated)):
         loads = (_load_at_rate(c, p, 1.0, matched, False), _load_at_rate(c, p, acceptance, matched, True))
-        times = (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched))
-        return _gain(c, p, times, loads, acceptance)
+        each = (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched))
+        return _gain(c, p, each, loads, acceptance)
     parts = []
     for rows in (rated, ~rated):
         few = {name: column[rows] for name, column in c.items()}
@@ -307,7 +307,7 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
     context = c["prompt"] + 0.5 * c["output"]
     alone = {**c, "state": 0.0 * c["state"]}
     tokens = piece + each * decoding
-    # Drafting and the round are paid for in every step in which any request decodes, not in each request's share of them.
+    # Drafting and the round are paid for in every step in which any request decodes, not in one request's share of them.
     busy = np.minimum(1.0, running * decoding)
     joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * busy
     left = np.maximum(0.0, steps - mixed)

@@ -38,9 +38,9 @@ def test_a_case_that_leaves_nothing_open_has_no_note() -> None:
 
 # --- names without a size --------------------------------------------------------------------------------------------
 def test_a_target_nobody_knows_is_asked_its_size_and_near_names_are_given() -> None:
-    found = predicted(target="meta-llama/Llama-3.1-8-Instruct")
+    found = predicted(target="meta-llama/Llama-3.3-70-Instruct")
     assert "target_params_b is null" in found["error"]
-    assert "Llama-3.1-8B-Instruct" in found["error"]
+    assert "near it: meta-llama/Llama-3.3-70B-Instruct" in found["error"]
     assert predicted(target="acme/Frobnicator", target_params_b=7)["error"] is None
     assert predicted(target="acme/Frobnicator-7B")["error"] is None
 
