@@ -307,7 +307,7 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
     context = c["prompt"] + 0.5 * c["output"]
     alone = {**c, "state": 0.0 * c["state"]}
     tokens = piece + each * decoding
-    # Drafting and the round are paid for in every step in which any request decodes, not in one request's share of them.
+    # Drafting and the round are paid for in every step in which any request decodes, not in one request's share.
     busy = np.minimum(1.0, running * decoding)
     joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * busy
     left = np.maximum(0.0, steps - mixed)

@@ -110,8 +110,8 @@ def test_predictions_do_not_depend_on_the_other_lines_of_a_file() -> None:
     assert together == [predict_rows([row])[0] for row in rows]
 
 
-_VALUE: st.SearchStrategy[Any] = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.text(max_size=6) | st.just([]) | \
-    st.just({})
+_VALUE: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 10**6), st.floats(), st.text(max_size=6), st.just([]), st.just({}))
 
 
 @settings(max_examples=150, deadline=None)
