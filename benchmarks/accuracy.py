@@ -143,8 +143,8 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
             f"interval over publications); speed lost by the choice of method, draft and k predicted best: "
             f"{top_choice_regret(by_kind[kind]):.1f} %."
         )
-    losses = [s for s in by_kind["given"] if s.true < 1]
-    parts += ["## Losses apart", _HEAD, line("losses, acceptance given where published", losses)]
+    parts += ["## Losses apart", _HEAD]
+    parts += [line(f"losses, {title}", [s for s in by_kind[kind] if s.true < 1]) for kind, title in KINDS.items()]
     parts += ["## Beside simple predictors (the same rows, acceptance given where published)", _HEAD]
     parts.append(line("this model", by_kind["given"]))
     parts += [line(label, rows) for label, rows in baselines(folds, by_kind["given"])]
@@ -152,8 +152,8 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
         ("method", lambda r: method(r.method).name), ("engine", lambda r: r.engine or "unknown"),
         ("load", load_of), ("publication", lambda r: r.source_group),
     ]
-    for kind in ("given", "not_given"):
-        for name, of in slices:
+    for kind in KINDS:
+        for name, of in slices if kind != "calibrated" else slices[:1]:
             parts += [f"## By {name}, {KINDS[kind]}", _HEAD]
             for label in sorted({of(s.row) for s in by_kind[kind]}):
                 parts.append(line(label, [s for s in by_kind[kind] if of(s.row) == label]))

@@ -11,8 +11,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from advisor.cases.stated import stated_acceptance
 from profiles.errors import InputError
 from profiles.methods import METHODS, method
 from profiles.workload import Task, parse_task
@@ -21,9 +23,22 @@ MOST_K = 128
 """No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16; verifying more pays nowhere."""
 MOST_TOKENS = 4_000_000
 MOST_RUNNING = 65_536
+MOST_POINTS = 64
+"""Local measurements of one setup: no sweep has more loads and k than that."""
+LONGEST_TEXT = 300
+"""Characters of a name: no model, card or data set is called more."""
+LONGEST_LINE = 1_000_000
+"""Characters of a case's line; one of every field takes under a thousand."""
 _SHOWN = 60
 
 LOAD_KINDS = ("batch_size", "concurrency", "qps")
+FIELDS = frozenset({
+    "id", "gpu", "n_gpus", "tensor_parallel", "target", "target_params_b", "active_params_b", "draft", "draft_params_b",
+    "method", "engine", "engine_version", "dtype", "quantization", "k", "tree", *LOAD_KINDS, "temperature", "task",
+    "task_family", "prompt_len", "output_len", "metric", "mean_acceptance_length", "per_position_acceptance",
+    "measured",
+})
+"""Every field that is read; docs/predict.md says what each means."""
 
 # Methods that published measurements name and vLLM does not: each behaves like the nearest one it has.
 _ALIKE = {"eagle2": "eagle", "lookahead": "ngram", "pard": "draft_model", "p-eagle": "eagle3", "dflash2": "dflash",
@@ -69,12 +84,19 @@ class Case:
     output_len: float | None
     metric: str | None
     acceptance_length: float | None
-    per_position: tuple[float, ...]
+    """Tokens per step, bonus included, at most k + 1: from mean_acceptance_length, else per_position_acceptance."""
+    acceptance_log_sd: float
+    """How far it may be off where what was stated contradicts itself (log); 0 where it does not."""
     measured: tuple[LocalPoint, ...]
+    notes: tuple[str, ...] = ()
+    """What was stated and cannot be meant quite so, and what is taken instead."""
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deeply; a whole number of thousands of digits
+        return f"a {type(value).__name__} too large to show"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -84,19 +106,18 @@ def _number(
     value = row.get(name)
     if value is None:
         return None
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise InputError(f"{name} is {_shown(row[name])}: expected a number or null") from None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(f"{name} is {_shown(row[name])}: expected a number or null")
-    if value < least or (above and value == least) or value > most:
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, (int, float, str)) else float(value)
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name} is {_shown(value)}: expected a number or null")
+    if number < least or (above and number == least) or number > most:
         between = f"above {least:g} and at most {most:g}" if above else f"{least:g} to {most:g}"
-        raise InputError(f"{name} is {value:g}: expected {between}, or null where it is unknown")
-    if whole and value != int(value):
-        raise InputError(f"{name} is {value:g}: expected a whole number")
-    return float(value)
+        raise InputError(f"{name} is {number:g}: expected {between}, or null where it is unknown")
+    if whole and number != int(number):
+        raise InputError(f"{name} is {number:g}: expected a whole number")
+    return number
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
@@ -105,6 +126,8 @@ def _text(row: Mapping[str, Any], name: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise InputError(f"{name} is {_shown(value)}: expected text or null")
+    if len(value) > LONGEST_TEXT:
+        raise InputError(f"{name} is {_shown(value)}, of {len(value)} characters: expected at most {LONGEST_TEXT}")
     return value.strip() or None
 
 
@@ -112,21 +135,25 @@ def _method(row: Mapping[str, Any]) -> str:
     name = _text(row, "method")
     if name is None:
         raise InputError(f"method is missing: expected one of {', '.join(METHODS)}")
-    key = name.lower()
-    key = _ALIKE.get(key, key)
+    known = _method_called(name.lower())
+    if known is None:
+        raise InputError(f"method is {_shown(name)}: expected one of {', '.join(METHODS)}")
+    return known
+
+
+@lru_cache(maxsize=1024)
+def _method_called(name: str) -> str | None:
     try:
-        return method(key).name
+        return method(_ALIKE.get(name, name)).name
     except KeyError:
-        raise InputError(f"method is {_shown(name)}: expected one of {', '.join(METHODS)}") from None
+        return None
 
 
-def _family(row: Mapping[str, Any]) -> Task | None:
-    """The task's family: stated, else read from the task's name; None where neither says."""
-    for name in ("task_family", "task"):
-        text = _text(row, name)
-        if text is None:
-            continue
-        for part in (text, re.split(r"[/:(]", text)[0]):
+@lru_cache(maxsize=16384)
+def _family(*texts: str | None) -> Task | None:
+    """The task's family: the first of the texts that says one, be it a data set called by it; None where none does."""
+    for text in texts:
+        for part in (text, re.split(r"[/:(]", text)[0]) if text else ():
             try:
                 return parse_task(part)
             except ValueError:
@@ -143,28 +170,27 @@ def _load(row: Mapping[str, Any]) -> tuple[str | None, float | None]:
     return given[0], _number(row, given[0], 0.0, MOST_RUNNING, above=True)
 
 
-def _acceptance(row: Mapping[str, Any], k: int | None) -> tuple[float | None, tuple[float, ...]]:
-    length = _number(row, "mean_acceptance_length", 1.0, MOST_K + 1.0)
-    if length is not None and k is not None and k > 0:
-        # Published lengths beyond k + 1 count tokens of a tree or of another k: no step of this k gives more.
-        length = min(length, k + 1.0)
+def _rates(row: Mapping[str, Any]) -> tuple[float, ...]:
     rates = row.get("per_position_acceptance")
     if rates is None:
-        return length, ()
-    if not isinstance(rates, list) or not all(
+        return ()
+    if not isinstance(rates, list) or len(rates) > MOST_K or not all(
         isinstance(r, (int, float)) and not isinstance(r, bool) and 0 <= r <= 1 for r in rates
     ):
-        raise InputError(f"per_position_acceptance is {_shown(rates)}: expected a list of shares from 0 to 1, or null")
-    return length, tuple(float(r) for r in rates)
+        raise InputError(f"per_position_acceptance is {_shown(rates)}: expected a list of shares from 0 to 1, at most "
+                         f"{MOST_K}, or null")
+    return tuple(float(r) for r in rates)
 
 
-def _measured(row: Mapping[str, Any]) -> tuple[LocalPoint, ...]:
+def _measured(row: Mapping[str, Any], k: int | None) -> tuple[tuple[LocalPoint, ...], list[str]]:
+    """The local measurements, and what is odd about them."""
     points = row.get("measured")
     if points is None:
-        return ()
-    if not isinstance(points, list):
-        raise InputError(f"measured is {_shown(points)}: expected a list of local measurements or null")
-    found = []
+        return (), []
+    if not isinstance(points, list) or len(points) > MOST_POINTS:
+        raise InputError(f"measured is {_shown(points)}: expected a list of at most {MOST_POINTS} local measurements, "
+                         "or null")
+    found, notes = [], []
     for point in points:
         if not isinstance(point, Mapping):
             raise InputError(f"measured has {_shown(point)}: expected load_kind, load_value, k and speedup")
@@ -176,10 +202,12 @@ def _measured(row: Mapping[str, Any]) -> tuple[LocalPoint, ...]:
         if kind not in LOAD_KINDS:
             raise InputError(f"load_kind is {_shown(kind)}: expected one of {', '.join(LOAD_KINDS)}")
         own_k = _number(point, "k", 0, MOST_K, whole=True)
-        if own_k is None:
-            own_k = _number(row, "k", 0, MOST_K, whole=True)
-        found.append(LocalPoint(kind, value, int(own_k) if own_k is not None else 0, speedup))
-    return tuple(found)
+        depth = int(own_k) if own_k is not None else k or 0
+        if depth and speedup > depth + 1.0:
+            notes.append(f"measured has a speed-up of {speedup:g} at k = {depth}: no step is more than k + 1 times as "
+                         "fast; is it this setup's?")
+        found.append(LocalPoint(kind, value, depth, speedup))
+    return tuple(found), notes
 
 
 def parse_case(row: object) -> Case:
@@ -191,13 +219,19 @@ def parse_case(row: object) -> Case:
     """
     if not isinstance(row, Mapping):
         raise InputError(f"the line is {_shown(row)}: expected a JSON object with the fields of a case")
+    name = _method(row)
     k_value = _number(row, "k", 0, MOST_K, whole=True)
     k = int(k_value) if k_value is not None else None
-    length, rates = _acceptance(row, k)
+    if method(name).drafter == "none":
+        # No speculation drafts nothing, whatever k stands beside it.
+        k = 0
+    stated = stated_acceptance(_number(row, "mean_acceptance_length", 1.0, MOST_K + 1.0), _rates(row), k)
     kind, value = _load(row)
     gpus = _number(row, "n_gpus", 1, 4096, whole=True)
     parallel = _number(row, "tensor_parallel", 1, 1024, whole=True)
     tree = row.get("tree")
+    if tree is not None and not isinstance(tree, bool):
+        raise InputError(f"tree is {_shown(tree)}: expected true, false or null")
     target_params = _number(row, "target_params_b", 0.0, 100_000.0, above=True)
     active = _number(row, "active_params_b", 0.0, 100_000.0, above=True)
     drafted = _number(row, "draft_params_b", 0.0, 100_000.0, above=True)
@@ -211,6 +245,8 @@ def parse_case(row: object) -> Case:
             f"active_params_b is {active:g} and target_params_b is {target_params:g}: expected no more active "
             "parameters than there are"
         )
+    measured, odd = _measured(row, k)
+    task = _text(row, "task")
     return Case(
         id=row.get("id"),
         gpu=_text(row, "gpu"),
@@ -221,7 +257,7 @@ def parse_case(row: object) -> Case:
         active_params_b=active,
         draft=_text(row, "draft"),
         draft_params_b=drafted,
-        method=_method(row),
+        method=name,
         engine=(_text(row, "engine") or "vllm").lower(),
         engine_version=_text(row, "engine_version"),
         dtype=_text(row, "dtype"),
@@ -231,14 +267,15 @@ def parse_case(row: object) -> Case:
         load_kind=kind,
         load_value=value,
         temperature=_number(row, "temperature", 0.0, 5.0),
-        task=_text(row, "task"),
-        family=_family(row),
+        task=task,
+        family=_family(_text(row, "task_family"), task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
         output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
         metric=_text(row, "metric"),
-        acceptance_length=length,
-        per_position=rates,
-        measured=_measured(row),
+        acceptance_length=stated.length,
+        acceptance_log_sd=stated.log_sd,
+        measured=measured,
+        notes=(*stated.notes, *odd),
     )
 
 
@@ -246,8 +283,10 @@ def decode_line(line: str) -> object:
     """A line's JSON value.
 
     Raises:
-        InputError: the line is no JSON.
+        InputError: the line is no JSON, or far too long for a case.
     """
+    if len(line) > LONGEST_LINE:
+        raise InputError(f"the line has more than {LONGEST_LINE:,} characters: expected one case of some hundreds")
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from advisor.cases.names import is_mixture, near_models, sizes_in_name, spellings, stored_bits
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.models import find_model
 from profiles.catalog.shapes import ModelShape
@@ -21,18 +22,6 @@ ASSUMED_GPU = "H100 SXM5 80GB"
 """What most published measurements were made on."""
 _PCIE_GBS = 32.0
 _TUNED_BYTES_PER_FLOP = 0.15
-_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s?b(?![a-z0-9])", re.IGNORECASE)
-_ACTIVE = re.compile(r"-?a(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
-_EXPERTS = re.compile(r"\bmoe\b|\d+x\d+(?:\.\d+)?b", re.IGNORECASE)
-_ENDINGS = re.compile(
-    r"[\s_-]*(?:\(.*?\)|awq|gptq|int4|int8|4bit|w4a16|w8a8|autoround|qat|fp8|nvfp4|mxfp4|mxfp8|gguf|bf16|"
-    r"mtp|q4_\w+|unquantized|quantized|marlin|dynamic|\d{4})+$",
-    re.IGNORECASE,
-)
-
-
-_SIZES_BY_NAME = {"glm-ocr": 0.9}
-"""Billions of parameters of models that are in no catalog and do not say it in their name (their model cards do)."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +85,25 @@ class DraftFacts:
     assumed: bool
 
 
-@lru_cache(maxsize=4096)
 def card_facts(name: str | None) -> CardFacts:
     """The card by name; the commonest one where None.
 
     Raises:
         InputError: the catalog knows no such card; near names are given.
     """
-    card = find_gpu(_spelled(name) if name is not None else ASSUMED_GPU)
-    return _card(card, name is None)
+    found = _card_or_why(name)
+    if isinstance(found, str):
+        raise InputError(found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _card_or_why(name: str | None) -> CardFacts | str:
+    # Refusals are remembered too: looking for near names takes longer than pricing a case.
+    try:
+        return _card(find_gpu(_spelled(name) if name is not None else ASSUMED_GPU), name is None)
+    except InputError as error:
+        return str(error)
 
 
 def _spelled(name: str) -> str:
@@ -133,65 +132,43 @@ def _card(card: Gpu, assumed: bool) -> CardFacts:
     )
 
 
-def _names(text: str) -> list[str]:
-    """Spellings under which the catalog may know a model, most exact first."""
-    found = [text]
-    bare = re.sub(r"\s*\(.*?\)\s*", " ", text).strip()
-    bare = re.sub(r"^\d+x?\s+", "", bare)
-    found.append(bare)
-    shorter = bare
-    for _ in range(4):
-        cut = _ENDINGS.sub("", shorter)
-        if cut == shorter:
-            break
-        shorter = cut
-    found += [shorter, shorter.rsplit("/", 1)[-1], shorter.rsplit(" ", 1)[-1], shorter.replace(" ", "-")]
-    return [name for name in dict.fromkeys(found) if name]
-
-
 @lru_cache(maxsize=8192)
 def _shape(name: str) -> ModelShape | None:
-    for spelling in _names(name):
+    for spelling in spellings(name):
         shape = find_model(spelling)
         if shape is not None:
             return shape
     return None
 
 
-def stored_bits(quantization: str | None, dtype: str | None, name: str | None) -> tuple[float, int, bool] | None:
-    """Bits a stored weight takes, bits its products are computed in, and whether only the weights are that narrow.
-
-    None where nothing says: 16-bit weights, or whatever the catalog's shape has.
-    """
-    for text in (quantization, dtype, name):
-        if not text:
-            continue
-        low = text.lower()
-        if re.search(r"nvfp4|mxfp4", low):
-            return 4.5, 4, False
-        if re.search(r"fp4(?!\d)", low):
-            return 4.5, 4, False
-        if re.search(r"w4a16|int4|awq|gptq|4-?bit|autoround|q4|wna16|marlin|u4", low):
-            return 4.25, 16, True
-        if "native" in low and name and "deepseek" in name.lower():
-            # Trained and published in eight bits.
-            return 8.05, 8, False
-        if re.search(r"kv ?cache", low):
-            continue
-        if re.search(r"fp8|w8a8|int8|mxfp8|8-?bit|q8", low):
-            return 8.05, 8, False
-    return None
-
-
-@lru_cache(maxsize=8192)
 def target_facts(
     name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
 ) -> TargetFacts:
     """The target by name, with stated sizes where the name is not in the catalog.
 
     Raises:
-        InputError: a mixture of experts whose active parameters nobody states, or a target without name and size.
+        InputError: a target whose size neither the catalog nor the case nor its name says, or a mixture of experts
+            whose active parameters nobody states.
     """
+    found = _target_or_why(name, params_b, active_b, quantization, dtype)
+    if isinstance(found, str):
+        raise InputError(found)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _target_or_why(
+    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
+) -> TargetFacts | str:
+    try:
+        return _target(name, params_b, active_b, quantization, dtype)
+    except InputError as error:
+        return str(error)
+
+
+def _target(
+    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
+) -> TargetFacts:
     shape = _shape(name) if name else None
     if shape is not None and params_b is not None and not 0.6 < shape.params / 1e9 / params_b < 1.7:
         # The name is another model's, or the catalog's entry is: what was stated about this one wins.
@@ -239,18 +216,6 @@ def _own_bits(shape: ModelShape) -> tuple[float, int, bool]:
     return shape.bits_per_weight, said[1], said[2]
 
 
-def sizes_in_name(name: str | None) -> tuple[float | None, float | None]:
-    """Billions of parameters and of active ones, as far as a model's name says them."""
-    if not name:
-        return None, None
-    known = _SIZES_BY_NAME.get(name.rsplit("/", 1)[-1].lower())
-    if known is not None:
-        return known, None
-    active = _ACTIVE.search(name)
-    sizes = [float(m.group(1)) for m in _SIZE.finditer(_ACTIVE.sub(" ", name))]
-    return (max(sizes) if sizes else None), (float(active.group(1)) if active else None)
-
-
 def _assumed_target(
     name: str | None, params_b: float | None, active_b: float | None, stored: tuple[float, int, bool] | None
 ) -> TargetFacts:
@@ -258,13 +223,13 @@ def _assumed_target(
     named, named_active = sizes_in_name(name)
     total = params_b or named
     active = active_b or named_active
+    if total is None and name is None:
+        raise InputError("target and target_params_b are null: expected a model's name or its size in billions")
     if total is None:
-        if active is None and name is None:
-            raise InputError("target and target_params_b are null: expected a model's name or its size in billions")
-        total = active or 30.0
-        assumed.append("size")
+        raise InputError(f"target is {name!r}, which the catalog does not know, and target_params_b is null: expected "
+                         f"its parameters in billions{near_models(name)}")
     mixture = active is not None and active < 0.7 * total
-    if active is None and name and _EXPERTS.search(name):
+    if active is None and name and is_mixture(name):
         if params_b is not None:
             raise InputError(
                 f"target is {name!r}, a mixture of experts that the catalog does not know, and active_params_b is "
@@ -290,21 +255,47 @@ def _assumed_target(
 
 
 @lru_cache(maxsize=16384)
-def draft_facts(
+def _draft_or_why(
     method_name: str, name: str | None, params_b: float | None, target: TargetFacts
-) -> DraftFacts:
-    """The drafter of a method: its own shape where the catalog or the case gives one, else the usual for its kind."""
+) -> DraftFacts | str:
+    try:
+        return _draft(method_name, name, params_b, target)
+    except InputError as error:
+        return str(error)
+
+
+def draft_facts(method_name: str, name: str | None, params_b: float | None, target: TargetFacts) -> DraftFacts:
+    """The drafter of a method: its own shape where the catalog or the case gives one, else the usual for its kind.
+
+    Raises:
+        InputError: a draft model whose size neither the catalog nor the case nor its name says, or that is larger than
+            its target.
+    """
+    found = _draft_or_why(method_name, name, params_b, target)
+    if isinstance(found, str):
+        raise InputError(found)
+    return found
+
+
+def _draft(method_name: str, name: str | None, params_b: float | None, target: TargetFacts) -> DraftFacts:
     described = method(method_name)
     if described.drafter in ("none", "lookup"):
         return DraftFacts(0.0, 16.0, 0.0, 0.0, False)
     shape = _shape(name) if name else None
+    named = shape.params / 1e9 if shape else sizes_in_name(name)[0]
     if shape is not None and shape.params > 0.6 * target.params:
         # A native head is often named by its target.
         shape = None
     layer = max(1e6, target.active_params - target.vocabulary * target.hidden) / max(1.0, target.layers)
     vocabulary = target.vocabulary * target.hidden
     if described.drafter == "model":
-        billions = params_b or (shape.params / 1e9 if shape else None) or sizes_in_name(name)[0]
+        billions = params_b or named
+        if billions is None and name is not None:
+            raise InputError(f"draft is {name!r}, which the catalog does not know, and draft_params_b is null: "
+                             f"expected its parameters in billions{near_models(name)}")
+        if billions is not None and billions * 1e9 > 1.001 * target.params:
+            raise InputError(f"draft is {name!r} of {billions:g} billion parameters and the target has "
+                             f"{target.params / 1e9:.3g}: the draft is larger than its target; were they swapped?")
         assumed = billions is None
         size = billions * 1e9 if billions else min(1.2e9, max(0.3e9, 0.02 * target.params))
         layers = float(shape.num_layers) if shape else 22.0 * (size / 1e9) ** 0.25

@@ -6,29 +6,34 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from advisor.cases.case import Case, decode_line, parse_case
+from advisor.cases.answer import answer
+from advisor.cases.case import FIELDS, Case, decode_line, parse_case
 from advisor.cases.model import Model, shipped_model
-from advisor.cases.pricing import limits, price
-from advisor.cases.residual import Z80, enable_by_regret, judge
 from advisor.cases.table import Table, table_of
 from profiles.errors import InputError
 
 _BLOCK = 20_000
 """Rows priced at once: the columns of more would only take memory."""
-_WIDEST = 60.0
+_MOST_UNREAD = 100
+_SHOWN = 60
 
 
-def predict_lines(lines: Iterable[str], model: Model | None = None) -> Iterable[dict[str, Any]]:
-    """Predictions of the lines that are not blank, in order."""
+def predict_lines(
+    lines: Iterable[str], model: Model | None = None, unread: set[str] | None = None
+) -> Iterable[dict[str, Any]]:
+    """Predictions of the lines that are not blank, in order.
+
+    unread: a set that gets the names of fields that no prediction reads (slips of the pen, mostly).
+    """
     block: list[str] = []
     for line in lines:
         if line.strip():
             block.append(line)
         if len(block) >= _BLOCK:
-            yield from predict_rows([_decoded(text) for text in block], model)
+            yield from predict_rows([_decoded(text) for text in block], model, unread)
             block = []
     if block:
-        yield from predict_rows([_decoded(text) for text in block], model)
+        yield from predict_rows([_decoded(text) for text in block], model, unread)
 
 
 def _decoded(line: str) -> object:
@@ -38,7 +43,9 @@ def _decoded(line: str) -> object:
         return error
 
 
-def predict_rows(rows: Sequence[object], model: Model | None = None) -> list[dict[str, Any]]:
+def predict_rows(
+    rows: Sequence[object], model: Model | None = None, unread: set[str] | None = None
+) -> list[dict[str, Any]]:
     """Predictions of decoded rows, in order. A row that cannot be priced gets its `error`; none is dropped."""
     model = model or shipped_model()
     results: list[dict[str, Any]] = [{} for _ in rows]
@@ -52,6 +59,8 @@ def predict_rows(rows: Sequence[object], model: Model | None = None) -> list[dic
             positions.append(number)
         except InputError as error:
             results[number] = refused(echoed(row.get("id")) if isinstance(row, dict) else None, str(error))
+        if unread is not None and isinstance(row, dict) and not row.keys() <= FIELDS and len(unread) < _MOST_UNREAD:
+            unread |= {name[:_SHOWN] for name in row.keys() - FIELDS}
     table, without = table_of(cases)
     for at, message in without.items():
         results[positions[at]] = refused(echoed(cases[at].id), message)
@@ -72,38 +81,26 @@ def echoed(row_id: object) -> str | int | float | None:
 def refused(row_id: Any, message: str) -> dict[str, Any]:
     """The prediction of a line that cannot be priced."""
     return {"id": row_id, "speedup": None, "speedup_low": None, "speedup_high": None, "enable": None,
-            "probability_of_gain": None, "acceptance_length": None, "limited_by": None, "error": message}
+            "probability_of_gain": None, "acceptance_length": None, "limited_by": None, "note": None, "error": message}
 
 
 def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
-    """Predictions of a table's rows. No step of k drafted tokens is more than k + 1 times as fast."""
-    import numpy as np
-
-    priced = price(table, model)
-    judged = judge(table, priced, model)
-    enable, gain = enable_by_regret(judged)
-    reasons = limits(table, model, priced)
-    k = table.of["k"]
-    most = np.minimum(k + 1.0, _WIDEST)
-    middle = np.minimum(np.exp(judged.log_speedup), most)
-    low = np.minimum(np.exp(judged.log_speedup - Z80 * judged.log_sd), middle)
-    high = np.maximum(middle, np.minimum(np.exp(judged.log_speedup + Z80 * judged.log_sd), most))
-    found = []
+    """The answers of a table's rows as prediction lines."""
+    found = answer(table, model)
+    lines = []
     for i, case in enumerate(table.cases):
-        if k[i] <= 0:
-            found.append({"id": echoed(case.id), "speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0,
-                          "enable": False, "probability_of_gain": 0.0, "acceptance_length": 1.0,
-                          "limited_by": "nothing", "error": None})
-            continue
-        numbers = (float(middle[i]), float(low[i]), float(high[i]), float(priced.acceptance[i]))
+        numbers = (float(found.speedup[i]), float(found.low[i]), float(found.high[i]),
+                   float(found.acceptance_length[i]))
         if not all(math.isfinite(number) for number in numbers):
-            found.append(refused(case.id, "the case's numbers are too large or too small to price: check its lengths "
-                                          "and sizes"))
+            lines.append(refused(echoed(case.id), "the case's numbers are too large or too small to price: check its "
+                                                  "lengths and sizes"))
             continue
-        found.append({
+        notes = table.notes[i] if table.notes else ()
+        lines.append({
             "id": echoed(case.id), "speedup": round(numbers[0], 5), "speedup_low": round(numbers[1], 5),
-            "speedup_high": round(numbers[2], 5), "enable": bool(enable[i]),
-            "probability_of_gain": round(float(gain[i]), 4), "acceptance_length": round(numbers[3], 4),
-            "limited_by": reasons[i], "error": None,
+            "speedup_high": round(numbers[2], 5), "enable": bool(found.enable[i]),
+            "probability_of_gain": round(float(found.probability_of_gain[i]), 4),
+            "acceptance_length": round(numbers[3], 4), "limited_by": found.limited_by[i],
+            "note": "; ".join(notes) or None, "error": None,
         })
-    return found
+    return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -20,6 +20,8 @@ class Model:
     """Step-time constants by name, as `advisor.cost.physics` wants them."""
     acceptance: Mapping[str, Any]
     residual: Mapping[str, Any]
+    constant_log_sd: Mapping[str, float] = field(default_factory=dict)
+    """How far the fit left each constant unknown (standard deviation of its logarithm); 0 where it is not named."""
 
 
 def _read(package: str, name: str) -> dict[str, Any]:
@@ -30,8 +32,10 @@ def _read(package: str, name: str) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def shipped_model() -> Model:
     """The model of this release, from its data files."""
+    physics = _read("advisor.cost", "physics.json")["constants"]
     return Model(
         constants=fitted_constants(),
         acceptance=_read("advisor.cases", "acceptance.json"),
         residual=_read("advisor.cases", "residual.json"),
+        constant_log_sd={name: float(entry.get("log_sd", 0.0)) for name, entry in physics.items()},
     )

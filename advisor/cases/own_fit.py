@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def model_with(path: str | None) -> Model:
     fleet = saved.get("fleet") if isinstance(saved, dict) and saved.get("schema") == SCHEMA else None
     if not isinstance(fleet, dict) or not isinstance(fleet.get("offset"), float):
         raise InputError(f"{path}: is no refit of this tool: expected what `specadvise fit -o` wrote")
-    return Model(model.constants, model.acceptance, {**model.residual, "fleet": fleet})
+    return replace(model, residual={**model.residual, "fleet": fleet})
 
 
 def points_of(evidence: Evidence) -> tuple[list[OwnPoint], str]:

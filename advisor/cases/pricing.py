@@ -21,7 +21,7 @@ class Priced:
     log_speedup: Any
     acceptance: Any
     acceptance_log_sd: Any
-    """0 where the length was given."""
+    """0 where the length was given and nothing stated contradicts it."""
     given: Any
     """Whether the acceptance length was given."""
 
@@ -47,7 +47,7 @@ def price(table: Table, model: Model) -> Priced:
     given = ~np.isnan(stated)
     length = np.where(given, np.clip(np.nan_to_num(stated, nan=1.0), 1.0, k + 1.0), np.minimum(middle, k + 1.0))
     ratio = speedup(table.of, model.constants, length, matched_share(model.constants, length))
-    return Priced(np.log(ratio), length, np.where(given, 0.0, spread), given)
+    return Priced(np.log(ratio), length, np.where(given, table.of["acceptance_sd"], spread), given)
 
 
 def rescaled_length(table: Table, model: Model, acceptance: Any, other_k: Any) -> Any:

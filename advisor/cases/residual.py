@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.cases.model import Model
 from advisor.cases.pricing import Priced
-from advisor.cases.spread import CAUSES, Linear, cause_sds, condition, linearised, own_setting, points_of, slopes
+from advisor.cases.spread import Linear, Slopes, cause_sds, condition, linearised, own_setting, points_of, slopes
 from advisor.cases.table import Table, rows_of
 
 Z80 = 1.2815515655446004
@@ -20,19 +20,33 @@ Z80 = 1.2815515655446004
 
 @dataclass(frozen=True)
 class Judged:
-    """Arrays over rows: the speed-up's logarithm, its standard deviation before and after conformal scaling."""
+    """Arrays over rows, in logarithms: the speed-up, and its standard deviation downward and upward."""
 
     log_speedup: Any
-    log_sd: Any
-    """Scaled so that +- 1.2816 of it covers 80 %."""
+    below: Any
+    above: Any
+    """Scaled so that 1.2816 times each, on its side, covers 80 %."""
     calibrated: Any
+
+    @property
+    def log_sd(self) -> Any:
+        """Both sides as one standard deviation."""
+        import numpy as np
+
+        return np.sqrt(0.5 * (self.below**2 + self.above**2))
+
+    def sided(self, error: Any) -> Any:
+        """The standard deviation on the side where the truth lies. error: ln(true / predicted)."""
+        import numpy as np
+
+        return np.where(error < 0, self.below, self.above)
 
 
 @dataclass(frozen=True)
 class Local:
     """What judging needs and the residual's parameters do not change: slopes by cause, and the local measurements."""
 
-    by_cause: Any
+    slopes: Slopes
     measured: Linear | None
     offset: Any
     """Correction of each local measurement."""
@@ -42,17 +56,17 @@ def local(table: Table, priced: Priced, model: Model) -> Local:
     """The causes' slopes at every row, and its local measurements."""
     import numpy as np
 
-    _, by_cause = slopes(own_setting(table, priced), model, np.zeros((len(CAUSES), len(table))))
+    own = slopes(own_setting(table, priced), model)
     points = points_of(table, priced, model)
     if points is None:
-        return Local(by_cause, None, None)
+        return Local(own, None, None)
     part = rows_of(table, points.row)
     moved = replace(part, of=dict(points.setting.columns))
     logs = priced.log_speedup[points.row]
     there = Priced(logs, points.setting.length, np.zeros(len(logs)), priced.given[points.row])
     offset = correction(moved, there, model.residual) + fleet_shift(part, model.residual)
-    lines = linearised(table, priced, model, points, offset, doubt(table, model.residual))
-    return Local(by_cause, lines, offset)
+    lines = linearised(table, priced, model, points, offset, doubt(table, model.residual), own)
+    return Local(own, lines, offset)
 
 
 def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, known: Local | None = None) -> Judged:
@@ -68,21 +82,25 @@ def judge(table: Table, priced: Priced, model: Model, *, scaled: bool = True, kn
     own_offset = correction(table, priced, r) + fleet_shift(table, r)
     middle = priced.log_speedup + own_offset
     extra = doubt(table, r)
-    caused = np.sum((known.by_cause * cause_sds(priced, r)) ** 2, axis=0)
-    variance = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + extra + caused
+    sds = cause_sds(table, priced, r)
+    rest = r["setup_sd"] ** 2 + r["local_sd"] ** 2 + r["noise_sd"] ** 2 + extra
+    below, above = (rest + np.sum((side * sds) ** 2, axis=0) for side in (known.slopes.fall, known.slopes.rise))
     calibrated = np.zeros(len(table), dtype=bool)
     if known.measured is not None:
         rows = known.measured.rows
         ratio, left, _ = condition(table, priced, model, known.measured, extra, known.offset)
-        middle[rows], variance[rows], calibrated[rows] = ratio + own_offset[rows], left, True
-    spread = np.sqrt(variance)
+        middle[rows], calibrated[rows] = ratio + own_offset[rows], True
+        # What is left is as lopsided as what there was.
+        both = below[rows] + above[rows]
+        below[rows], above[rows] = 2.0 * left * below[rows] / both, 2.0 * left * above[rows] / both
+    factor = np.ones(len(table))
     if scaled:
         factors = r["conformal"]
-        spread = spread * np.where(
-            calibrated, factors["calibrated"], np.where(priced.given, factors["given"], factors["not_given"])
-        )
+        factor = np.where(calibrated, factors["calibrated"], np.where(priced.given, factors["given"],
+                                                                      factors["not_given"]))
     null = table.of["k"] <= 0
-    return Judged(np.where(null, 0.0, middle), np.where(null, 0.0, spread), calibrated)
+    factor = np.where(null, 0.0, factor)
+    return Judged(np.where(null, 0.0, middle), factor * np.sqrt(below), factor * np.sqrt(above), calibrated)
 
 
 def correction(table: Table, priced: Priced, residual: Mapping[str, Any]) -> Any:
@@ -141,7 +159,8 @@ def doubt(table: Table, residual: Mapping[str, Any]) -> Any:
     c = table.of
     d: Mapping[str, float] = residual["doubt_sd"]
     return (
-        d["assumed"] ** 2 * c["assumed"]
+        c["unsure"]
+        + d["assumed"] ** 2 * c["assumed"]
         + d["consumer"] ** 2 * c["consumer"]
         + d["weight_only"] ** 2 * c["weight_only"]
         + d["hybrid"] ** 2 * c["hybrid"]
@@ -165,7 +184,7 @@ def enable_by_regret(judged: Judged) -> tuple[Any, Any]:
     on, off = np.zeros(len(judged.log_speedup)), np.zeros(len(judged.log_speedup))
     gain = np.zeros(len(on))
     for node, weight in zip(nodes, weights, strict=True):
-        true = np.exp(judged.log_speedup + node * judged.log_sd)
+        true = np.exp(judged.log_speedup + node * (judged.below if node < 0 else judged.above))
         on += weight * np.maximum(0.0, 1.0 - true)
         off += weight * np.where(true > 1.03, (true - 1.0) / true, 0.0)
         gain += weight * (true > 1.0)

@@ -1,12 +1,15 @@
 """What may be off in a prediction, by cause, and what local measurements of the setup say about each cause.
 
-A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the verification's or the
-experts' is another than modelled. How much each matters at a load and k follows from the step-time model, so an offset
-measured at one load says something else of another load when its likely cause is host time than when it is acceptance.
+A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the requests', the lost
+graphs', the verification's or the experts' is another than modelled. How much each matters at a load and k follows from
+the step-time model, so an offset measured at one load says something else of another load when its likely cause is host
+time than when it is acceptance. A constant that the measurements say little about may be off more than its cause
+usually is: its shift is larger by as much.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +22,23 @@ from advisor.cases.table import Table, rows_of
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "acceptance": (),
     "drafting": ("draft_model_layer_ms", "draft_model_pass_ms", "head_layer_ms", "head_pass_ms", "block_pass_ms",
-                 "lookup_request_ms", "tree_request_ms"),
+                 "lookup_request_ms", "tree_request_ms", "draft_token_ms"),
     "host": ("step_host_vllm_ms", "step_host_old_ms", "step_host_sglang_ms", "step_host_old_sglang_ms", "layer_ms"),
     "round": ("round_vllm_ms", "round_async_ms", "round_v0_ms", "round_sglang_ms", "sync_ms", "verify_layer_ms"),
-    "compute": ("verify_token_ms", "round_request_ms", "round_request_sglang_ms", "sync_request_ms"),
+    "requests": ("round_request_ms", "round_request_v0_ms", "round_request_sglang_ms", "round_request_old_sglang_ms",
+                 "sync_request_ms"),
+    "graphs": ("piecewise_layer_ms", "hybrid_older_layer_ms", "hybrid_layer_ms", "beyond_graph_layer_ms"),
+    "compute": ("verify_token_ms",),
     "experts": ("routing_temper",),
 }
 """Constants that go up together where a cause is at work; compute and experts also slow the products themselves."""
 _INVERSE: Mapping[str, tuple[str, ...]] = {"compute": ("compute_efficiency",), "experts": ("moe_intensity",)}
-_STEP = 0.1
+_ADDED = ("drafting", "host", "round", "requests", "graphs")
+"""Causes that only add time beside the passes: their slopes come from one evaluation of the passes."""
+USUAL_SD: Mapping[str, float] = {"drafting": 0.4, "host": 0.5, "round": 0.6, "requests": 0.6, "graphs": 0.6,
+                                 "compute": 0.35, "experts": 0.5}
+"""Standard deviations of ln(time) by cause between setups, where the fit of the residuals starts."""
+_STEP = 0.03
 _ROUNDS = 2
 _FARTHEST = 1.5
 
@@ -41,36 +52,72 @@ class Setting:
     scale: Any
 
 
-def log_speedup(setting: Setting, model: Model, shift: Any) -> Any:
-    """ln of the modelled speed-up with the causes shifted. shift: (causes, rows), in logarithms."""
+def log_speedup(setting: Setting, model: Model, shift: Mapping[str, Any]) -> Any:
+    """ln of the modelled speed-up with the causes shifted, in logarithms.
+
+    shift: by cause, (rows,) or (n, rows); the result has n rows where one has.
+    """
     import numpy as np
 
     from advisor.cost.physics import speedup
 
     constants: dict[str, Any] = dict(model.constants)
-    for row, (cause, names) in zip(shift, CAUSES.items(), strict=True):
+    for cause, names in CAUSES.items():
         for name in names:
-            constants[name] = constants[name] * np.exp(row)
+            constants[name] = constants[name] * np.exp(_weight(model, cause, name) * shift[cause])
         for name in _INVERSE.get(cause, ()):
-            constants[name] = constants[name] * np.exp(-row)
+            constants[name] = constants[name] * np.exp(-shift[cause])
     k = setting.columns["k"]
-    length = np.clip(setting.length * np.exp(setting.scale * shift[0]), 1.01, np.maximum(1.01, k + 1.0))
+    length = np.clip(setting.length * np.exp(setting.scale * shift["acceptance"]), 1.01, np.maximum(1.01, k + 1.0))
     return np.log(speedup(setting.columns, constants, length, matched_share(constants, length)))
 
 
-def slopes(setting: Setting, model: Model, shift: Any) -> tuple[Any, Any]:
-    """(ln speed-up, its derivative by each cause) at a shift: (rows,) and (causes, rows)."""
+def _weight(model: Model, cause: str, name: str) -> float:
+    """How much more than its cause a constant shifts: what the fit left unknown of it comes on top."""
+    usual = USUAL_SD.get(cause, 1.0)
+    return math.hypot(usual, model.constant_log_sd.get(name, 0.0)) / usual
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """ln speed-up of rows, and what a shift of each cause by one does to it: (rows,) and (causes, rows).
+
+    fall and rise are how far it goes down and up, taken over a standard deviation: costs are positive and their errors
+    lopsided, so that a speed-up has further to fall than to rise.
+    """
+
+    here: Any
+    by_cause: Any
+    fall: Any
+    rise: Any
+
+
+def slopes(setting: Setting, model: Model) -> Slopes:
+    """The causes' slopes where none is shifted."""
     import numpy as np
 
-    found = []
-    for cause in range(len(CAUSES)):
-        ends = []
-        for way in (-_STEP, _STEP):
-            moved = shift.copy()
-            moved[cause] += way
-            ends.append(log_speedup(setting, model, moved))
-        found.append((ends[1] - ends[0]) / (2.0 * _STEP))
-    return log_speedup(setting, model, shift), np.array(found)
+    none: dict[str, Any] = dict.fromkeys(CAUSES, 0.0)
+    # Two more rows for each cause that only adds time, up and down: the passes are evaluated once for all of them.
+    each = np.arange(1 + 2 * len(_ADDED))[:, None]
+    moves = {cause: USUAL_SD[cause] * ((each == 1 + 2 * i) * 1.0 - (each == 2 + 2 * i))
+             for i, cause in enumerate(_ADDED)}
+    every = log_speedup(setting, model, {**none, **moves})
+    here = every[0]
+    by_cause, fall, rise = [], [], []
+    for cause in CAUSES:
+        if cause in _ADDED:
+            at = 1 + 2 * _ADDED.index(cause)
+            up, down = ((every[i] - here) / USUAL_SD[cause] for i in (at, at + 1))
+            by_cause.append((up - down) / 2.0)
+            fall.append(np.maximum(0.0, -np.minimum(up, down)))
+            rise.append(np.maximum(0.0, np.maximum(up, down)))
+        else:
+            # Down, as an acceptance length has its bound k + 1 above.
+            slope = (here - log_speedup(setting, model, {**none, cause: -_STEP})) / _STEP
+            by_cause.append(slope)
+            fall.append(np.abs(slope))
+            rise.append(np.abs(slope))
+    return Slopes(here, np.array(by_cause), np.array(fall), np.array(rise))
 
 
 def own_setting(table: Table, priced: Priced) -> Setting:
@@ -79,16 +126,21 @@ def own_setting(table: Table, priced: Priced) -> Setting:
     return Setting(table.of, priced.acceptance, np.ones(len(table)))
 
 
-def cause_sds(priced: Priced, residual: Mapping[str, Any]) -> Any:
-    """Standard deviation of every cause's shift by row: (causes, rows). A stated length is off by nothing here."""
+def cause_sds(table: Table, priced: Priced, residual: Mapping[str, Any]) -> Any:
+    """Standard deviation of every cause's shift by row: (causes, rows)."""
     import numpy as np
 
     sds: Mapping[str, float] = residual["cause_sd"]
-    rows = len(priced.acceptance)
-    return np.stack([
-        residual["acceptance_weight"] * priced.acceptance_log_sd if name == "acceptance"
-        else np.full(rows, float(sds[name])) for name in CAUSES
-    ])
+    found = []
+    for name in CAUSES:
+        if name == "acceptance":
+            # Published lengths are taken as they are, unless what else was stated contradicts them.
+            found.append(residual["acceptance_weight"] * priced.acceptance_log_sd)
+        elif name == "drafting":
+            found.append(np.hypot(float(sds[name]), table.of["draft_unsure"]))
+        else:
+            found.append(np.full(len(table), float(sds[name])))
+    return np.stack(found)
 
 
 @dataclass(frozen=True)
@@ -116,7 +168,9 @@ def points_of(table: Table, priced: Priced, model: Model) -> Points | None:
     ks = np.array([float(point.k) for _, point in pairs])
     ks = np.where(ks > 0, ks, part.of["k"])
     own = priced.acceptance[index]
-    length = np.where(ks == part.of["k"], own, np.minimum(rescaled_length(part, model, own, ks), ks + 1.0))
+    length, other = own.copy(), np.flatnonzero(ks != part.of["k"])
+    if len(other):
+        length[other] = np.minimum(rescaled_length(rows_of(part, other), model, own[other], ks[other]), ks[other] + 1.0)
     scale = np.clip(np.log(np.maximum(length, 1.02)) / np.log(np.maximum(own, 1.02)), 0.3, 3.0)
     columns = {**part.of, "k": ks, "running": np.where(rated, 1.0, values), "qps": np.where(rated, values, 0.0)}
     measured = np.log(np.array([point.speedup for _, point in pairs]))
@@ -140,23 +194,31 @@ class Linear:
     here_slopes: Any
 
 
-def linearised(table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any) -> Linear:
-    """The lines, by a few steps toward the likeliest shift. offset, extra: as `condition` wants them."""
+def linearised(
+    table: Table, priced: Priced, model: Model, points: Points, offset: Any, extra: Any, own: Slopes
+) -> Linear:
+    """The lines, by a few steps toward the likeliest shift.
+
+    offset, extra: as `condition` wants them. own: what `slopes` gave for the table's rows.
+
+    The slopes are those without a shift throughout: they change little over the shifts that explain a measurement, and
+    what they are off by is made good by evaluating the model at the shift itself.
+    """
     import numpy as np
 
     rows = np.unique(points.row)
     place = np.searchsorted(rows, points.row)
     setting = own_setting(rows_of(table, rows), Priced(*(column[rows] for column in (
         priced.log_speedup, priced.acceptance, priced.acceptance_log_sd, priced.given))))
-    found = Linear(points, rows, [np.where(place == n)[0] for n in range(len(rows))],
-                   np.zeros((len(CAUSES), len(rows))), None, None, None, None)
-    for turn in range(_ROUNDS):
-        there, there_slopes = slopes(points.setting, model, found.shift[:, place])
-        here, here_slopes = slopes(setting, model, found.shift)
-        found = Linear(points, rows, found.at, found.shift, there, there_slopes, here, here_slopes)
-        if turn < _ROUNDS - 1:
-            _, _, shift = condition(table, priced, model, found, extra, offset)
-            found = Linear(points, rows, found.at, shift, there, there_slopes, here, here_slopes)
+    none = np.zeros((len(CAUSES), len(rows)))
+    there = slopes(points.setting, model)
+    at = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
+    found = Linear(points, rows, at, none, there.here, there.by_cause, own.here[rows], own.by_cause[:, rows])
+    for _ in range(_ROUNDS - 1):
+        _, _, shift = condition(table, priced, model, found, extra, offset)
+        here = log_speedup(setting, model, dict(zip(CAUSES, shift, strict=True)))
+        moved = log_speedup(points.setting, model, dict(zip(CAUSES, shift[:, place], strict=True)))
+        found = Linear(points, rows, found.at, shift, moved, there.by_cause, here, own.by_cause[:, rows])
     return found
 
 
@@ -171,7 +233,7 @@ def condition(
     import numpy as np
 
     r, points, shift = model.residual, linear.points, linear.shift
-    prior = cause_sds(priced, r)[:, linear.rows] ** 2
+    prior = cause_sds(table, priced, r)[:, linear.rows] ** 2
     middle, variance, moved = np.zeros(len(linear.rows)), np.zeros(len(linear.rows)), np.zeros_like(shift)
     own_load = np.log([table.cases[i].load_value or 1.0 for i in linear.rows])
     own_depth = np.log1p(table.of["k"][linear.rows])

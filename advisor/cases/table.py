@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from advisor.cases.case import Case
 from advisor.cases.facts import card_facts, draft_facts, target_facts
+from advisor.cases.remarks import remarks
 from profiles.methods import method
 from profiles.workload import Task
 
@@ -44,7 +46,8 @@ COLUMNS = (
     "draft_read", "draft_bits", "draft_layers", "draft_kv",
     "k", "running", "qps", "prompt", "output", "temperature", "metric_tpot", "metric_latency",
     "sglang", "other_engine", "era", "eager", "tree",
-    "lookup", "drafter_model", "per_token", "parallel", "suffix", "always_drafts", "acceptance", "assumed",
+    "lookup", "drafter_model", "per_token", "parallel", "suffix", "always_drafts", "acceptance", "acceptance_sd",
+    "assumed", "unsure", "draft_unsure",
 )  # fmt: skip
 
 
@@ -55,6 +58,8 @@ class Table:
     of: dict[str, Any]
     cases: tuple[Case, ...]
     labels: tuple[Labels, ...]
+    notes: tuple[tuple[str, ...], ...] = ()
+    """What an answer has to say of a row: oddities and assumptions. Empty, or one entry a row."""
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -83,6 +88,8 @@ def era_of(engine: str, version: str | None) -> float:
     if engine == "sglang":
         release = int(found.group(1)) + 0.1 * int(found.group(2) or 0) if found else 5.0
         return min(1.0, max(0.0, release - 4.2))
+    if engine == "vllm" and re.match(r"v?[1-9]\d?\.\d", text):
+        return 1.0
     if found:
         return min(1.0, 0.25 + 0.75 * (int(found.group(1)) - 8) / 16.0)
     year = re.search(r"20(2\d)", text)
@@ -114,7 +121,7 @@ def _eager(case: Case) -> float:
     return 1.0 if any("eager" in (text or "").lower() for text in (case.engine_version, case.dtype)) else 0.0
 
 
-def _row(case: Case) -> tuple[list[float], Labels]:
+def _row(case: Case) -> tuple[list[float], Labels, tuple[str, ...]]:
     card = card_facts(case.gpu)
     target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
     draft = draft_facts(case.method, case.draft, case.draft_params_b, target)
@@ -125,23 +132,17 @@ def _row(case: Case) -> tuple[list[float], Labels]:
     if case.load_kind == "qps":
         # Requests at a rate come from serving benchmarks, which ask for the sets' own answers' lengths.
         output_default /= 3.0
-    k = case.k if case.k is not None else _ASSUMED_K.get(case.method, 3)
+    length = case.acceptance_length
+    k = case.k if case.k is not None else max(_ASSUMED_K.get(case.method, 3), math.ceil((length or 1.0) - 1.0))
     running = _running(case)
     qps = case.load_value if case.load_kind == "qps" and case.load_value else 0.0
     assumed = (
-        2.0 * card.assumed
-        + 1.0 * len(target.assumed)
-        + 0.5 * draft.assumed
-        + 1.0 * (case.load_kind is None)
-        + 0.5 * (case.k is None)
-        + 0.3 * (case.prompt_len is None)
+        0.3 * (case.prompt_len is None)
         + 0.3 * (case.output_len is None)
         + 0.3 * (case.tensor_parallel is None and case.n_gpus is None)
     )
+    said = remarks(case, card, target, draft, devices)
     metric = (case.metric or "").lower()
-    length = case.acceptance_length
-    if length is None and case.per_position and k:
-        length = 1.0 + sum(case.per_position[:k])
     numbers = [
         card.bandwidth_gbs, card.tflops16, card.tflops8, card.tflops4, card.link_gbs, float(card.nvlink),
         float(card.consumer), float(card.amd),
@@ -163,12 +164,13 @@ def _row(case: Case) -> tuple[list[float], Labels]:
         float(described.drafter == "lookup"), float(described.drafter == "model"),
         float(described.passes == "per_token"), float(described.passes == "single"),
         float(described.k_cap is not None), float(described.always_drafts),
-        float(length) if length is not None else float("nan"), assumed,
+        float(length) if length is not None else float("nan"), case.acceptance_log_sd,
+        assumed, said.variance, said.draft_log_sd,
     ]  # fmt: skip
     family = case.family.value if case.family is not None else ""
     return numbers, Labels(
         case.method, family, dataset_of(case.task), label_of(case.target), label_of(case.draft)
-    )
+    ), said.notes
 
 
 def _running(case: Case) -> float | None:
@@ -205,19 +207,22 @@ def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
 
     rows: list[list[float]] = []
     labels: list[Labels] = []
+    notes: list[tuple[str, ...]] = []
     kept: list[Case] = []
     refused: dict[int, str] = {}
     for number, case in enumerate(cases):
         try:
-            numbers, label = _row(case)
+            numbers, label, said = _row(case)
         except InputError as error:
             refused[number] = str(error)
             continue
         rows.append(numbers)
         labels.append(label)
+        notes.append(said)
         kept.append(case)
     matrix = np.array(rows, dtype=float).reshape(len(rows), len(COLUMNS))
-    return Table({name: matrix[:, i] for i, name in enumerate(COLUMNS)}, tuple(kept), tuple(labels)), refused
+    columns = {name: matrix[:, i] for i, name in enumerate(COLUMNS)}
+    return Table(columns, tuple(kept), tuple(labels), tuple(notes)), refused
 
 
 def rows_of(table: Table, index: Any) -> Table:
@@ -226,4 +231,5 @@ def rows_of(table: Table, index: Any) -> Table:
         {name: column[index] for name, column in table.of.items()},
         tuple(table.cases[i] for i in index),
         tuple(table.labels[i] for i in index),
+        tuple(table.notes[i] for i in index) if table.notes else (),
     )

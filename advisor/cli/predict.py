@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import io
 import json
 import os
 import sys
@@ -13,27 +15,52 @@ import click
 
 from profiles.errors import InputError
 
+_SAID = 8
+"""Unread fields named; a file of another shape has dozens."""
+
 
 def _lines(path: str) -> Iterator[str]:
     if path == "-":
-        yield from sys.stdin
+        yield from _whole_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace"))
         return
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            yield from stream
+        with open(path, encoding="utf-8-sig", errors="replace") as stream:
+            yield from _whole_lines(stream)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror or error}): expected a file of cases, one JSON object a line"
         ) from None
 
 
+def _whole_lines(stream: TextIO) -> Iterator[str]:
+    """The lines of a stream; of one far too long for a case its beginning, so that no file fills the memory."""
+    from advisor.cases.case import LONGEST_LINE
+
+    while line := stream.readline(LONGEST_LINE + 2):
+        yield line
+        while not line.endswith("\n") and line:
+            line = stream.readline(LONGEST_LINE)
+
+
 def _write(rows: Iterable[dict[str, Any]], stream: TextIO) -> tuple[int, int]:
     count = refused = 0
     for row in rows:
-        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        # Escaped beyond ASCII: what cannot be encoded (half of a surrogate pair) must not stop the other lines.
+        stream.write(json.dumps(row) + "\n")
         count += 1
         refused += row["error"] is not None
     return count, refused
+
+
+def _unread_sentence(unread: set[str]) -> str:
+    from advisor.cases.case import FIELDS
+
+    said = []
+    for name in sorted(unread)[:_SAID]:
+        near = difflib.get_close_matches(name.lower(), FIELDS, n=1, cutoff=0.7)
+        said.append(f"{name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
+    more = f" and {len(unread) - _SAID} more" if len(unread) > _SAID else ""
+    return f"fields that no prediction reads: {', '.join(said)}{more}; docs/predict.md has those that are read"
 
 
 @click.command()
@@ -47,12 +74,17 @@ def _write(rows: Iterable[dict[str, Any]], stream: TextIO) -> tuple[int, int]:
 def predict(cases: str, out: str | None, model_file: str | None, format_: str, quiet: bool) -> None:
     """Predict the speed-up of every setup in CASES.jsonl (- reads stdin), with an 80 % interval.
 
+    A case is one JSON object a line: gpu, target, method, k, one load (batch_size, concurrency or qps) and what else is
+    known; null or left out is unknown, is assumed, and widens the interval. docs/predict.md describes every field.
+
     A line that cannot be priced gets a line with `error`. Exit code 0 unless no line could be priced at all (2).
     """
     from advisor.cases.lines import predict_lines
     from advisor.cases.own_fit import model_with
 
-    rows = predict_lines(_lines(cases), model_with(model_file))
+    unread: set[str] = set()
+    rows = predict_lines(_lines(cases), model_with(model_file), unread)
+    nothing = InputError(f"{cases}: has no case: expected one JSON object a line, as docs/predict.md describes")
     if out is None or out == "-":
         count, refused = _write(rows, sys.stdout)
     else:
@@ -61,6 +93,8 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
         try:
             with beside.open("w", encoding="utf-8") as stream:
                 count, refused = _write(rows, stream)
+            if not count:
+                raise nothing
             os.replace(beside, place)
         except OSError as error:
             raise InputError(
@@ -68,7 +102,11 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
             ) from None
         finally:
             beside.unlink(missing_ok=True)
+    if not count:
+        raise nothing
     if not quiet:
+        if unread:
+            click.echo(_unread_sentence(unread), err=True)
         click.echo(f"{count} cases, {refused} without a prediction", err=True)
-    if count and refused == count:
+    if refused == count:
         raise InputError(f"{cases}: no line could be priced; each line of the answer says why")

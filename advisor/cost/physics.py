@@ -1,7 +1,7 @@
 """The step time of many setups at once: bytes and operations over the hardware's rates, plus the host's time.
 
-A constant may be an array of shape (n, 1): then every result has n rows, one for each value (the fit's slopes); or of
-shape (rows,), a value of its own for each row.
+A constant may be an array of shape (n, 1) or (n, rows): then every result has n rows, one for each value (slopes); or
+of shape (rows,), a value of its own for each row.
 Columns come from `advisor.cases.table`, constants from `physics.json` (fitted; `make fit` writes it). Times are
 milliseconds. One step of the target serves `tokens` tokens of `running` requests; a speculating step adds the drafter's
 passes and the host's work, and, where a lookup found nothing, verifies one token instead of k + 1.
@@ -229,21 +229,38 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
     """
     import numpy as np
 
-    running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
-    with_rate = c["qps"] > 0
-    load_plain, load_own = running, running
-    if bool(np.any(with_rate)):
-        few = {name: column[with_rate] for name, column in c.items()}
-        own_p = {name: value[with_rate] if np.ndim(value) == 1 else value for name, value in p.items()}
-        shape = np.broadcast_shapes(running.shape, np.shape(matched), np.shape(p["match_rate"]))
-        load_plain, load_own = (np.array(np.broadcast_to(running, shape)) for _ in range(2))
-        rate_matched, rate_length = matched[..., with_rate], acceptance[..., with_rate]
-        load_plain[..., with_rate] = _load_at_rate(few, own_p, 1.0, rate_matched, False)
-        load_own[..., with_rate] = _load_at_rate(few, own_p, rate_length, rate_matched, True)
-    plain = step_times(c, p, load_plain, matched)
-    own = step_times(c, p, load_own, matched) if bool(np.any(with_rate)) else plain
-    before = _request_ms(c, p, plain, load_plain, 1.0, False)
-    after = _request_ms(c, p, own, load_own, acceptance, True)
+    rated = c["qps"] > 0
+    if not bool(np.any(rated)):
+        running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
+        times = step_times(c, p, running, matched)
+        return _gain(c, p, (times, times), (running, running), acceptance)
+    if bool(np.all(rated)):
+        loads = (_load_at_rate(c, p, 1.0, matched, False), _load_at_rate(c, p, acceptance, matched, True))
+        each = (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched))
+        return _gain(c, p, each, loads, acceptance)
+    parts = []
+    for rows in (rated, ~rated):
+        few = {name: column[rows] for name, column in c.items()}
+        own = {name: _of_rows(value, rows) for name, value in p.items()}
+        parts.append(speedup(few, own, _of_rows(acceptance, rows), _of_rows(matched, rows)))
+    found = np.empty((*parts[0].shape[:-1], len(rated)))
+    found[..., rated], found[..., ~rated] = parts
+    return found
+
+
+def _of_rows(value: Any, rows: Any) -> Any:
+    """Of an array that has a value for each row, those of some; what is the same for all rows stays."""
+    import numpy as np
+
+    return value[..., rows] if np.ndim(value) and np.shape(value)[-1] == len(rows) else value
+
+
+def _gain(c: Columns, p: Constants, times: tuple[StepTimes, StepTimes], loads: tuple[Any, Any], acceptance: Any) -> Any:
+    """Engine time of a request without over with speculation, each at its own load."""
+    import numpy as np
+
+    before = _request_ms(c, p, times[0], loads[0], 1.0, False)
+    after = _request_ms(c, p, times[1], loads[1], acceptance, True)
     return np.where(c["k"] > 0, before / after, 1.0)
 
 
@@ -290,7 +307,9 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
     context = c["prompt"] + 0.5 * c["output"]
     alone = {**c, "state": 0.0 * c["state"]}
     tokens = piece + each * decoding
-    joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * decoding
+    # Drafting and the round are paid for in every step in which any request decodes, not in one request's share.
+    busy = np.minimum(1.0, running * decoding)
+    joint = _pass_ms(alone, p, tokens, running * decoding, context, tokens) + times.host + extra * busy
     left = np.maximum(0.0, steps - mixed)
     together = mixed * joint + others * own_prefill + left * step
     return np.where(mixes, together, apart)

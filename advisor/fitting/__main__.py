@@ -65,8 +65,8 @@ def physics_document(model: Model, folds: Folds) -> dict[str, Any]:
         "their usual values; one that the rows say nothing about keeps its usual value.",
         **origin(folds),
         "constants": {
-            name: {"value": model.constants[name], "unit": prior.unit, "about": prior.about, "usual": prior.value,
-                   "usual_log_sd": prior.log_sd, "source": prior.source}
+            name: {"value": model.constants[name], "log_sd": model.constant_log_sd[name], "unit": prior.unit,
+                   "about": prior.about, "usual": prior.value, "usual_log_sd": prior.log_sd, "source": prior.source}
             for name, prior in PRIORS.items()
         },
     }

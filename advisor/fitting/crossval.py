@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.cases.case import parse_case
@@ -95,5 +95,5 @@ def cross_validated(folds: Folds, only: Sequence[str] | None = None) -> dict[str
     found = {}
     for name in only or folds.publications:
         own = train(*_training(folds.without(name)))
-        found[name] = Model(own.constants, own.acceptance, residual_for(folds, name))
+        found[name] = replace(own, residual=residual_for(folds, name))
     return found

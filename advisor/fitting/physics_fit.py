@@ -48,8 +48,11 @@ def whitening(
 def fit_physics(
     table: Table, log_speedup: Any, acceptance: Any, blocks: Sequence[Any], start: dict[str, float] | None = None,
     rounds: int = 8,
-) -> dict[str, float]:
-    """Constants by name. `acceptance` is the length of every row, given or assumed; `blocks` come from `whitening`."""
+) -> tuple[dict[str, float], dict[str, float]]:
+    """(constants, standard deviations of their logarithms) by name.
+
+    `acceptance` is the length of every row, given or assumed; `blocks` come from `whitening`.
+    """
     import numpy as np
 
     names = list(PRIORS)
@@ -76,4 +79,6 @@ def fit_physics(
         gradient = white_slopes.T @ (weight * white) + (mean - theta) / sd**2
         step = np.linalg.solve(normal, gradient)
         theta = theta + step * min(1.0, 0.5 / float(np.abs(step).max()))
-    return dict(zip(names, (float(v) for v in np.exp(theta)), strict=True))
+    left = np.sqrt(np.diag(np.linalg.inv(normal)))
+    return (dict(zip(names, (float(v) for v in np.exp(theta)), strict=True)),
+            dict(zip(names, (float(v) for v in left), strict=True)))

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.cases.model import Model
 from advisor.cases.pricing import price
 from advisor.cases.residual import Z80, Local, judge, local
+from advisor.cases.spread import USUAL_SD
 from advisor.cases.table import Table
 
 _SEARCHED = ("setup_sd", "local_sd", "noise_sd", "load_length", "k_length", "acceptance_weight")
 _DOUBTS = ("assumed", "consumer", "weight_only", "hybrid", "lookup", "rate", "small_target")
-_CAUSES = ("drafting", "host", "round", "compute", "experts")
+_CAUSES = tuple(USUAL_SD)
 _ROUNDS = 3
 _PULL = 0.35
 """Log standard deviation of a parameter around where it starts: a few publications must not set them alone."""
@@ -50,14 +51,18 @@ def _prepare(unseen: Unseen) -> _Prepared:
     return _Prepared(unseen, priced, local(unseen.table, priced, unseen.model))
 
 
-def _scores(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> list[tuple[str, str, Any, Any]]:
-    """(publication, kind, error, standard deviation before scaling) of each block, under these parameters."""
+def _scores(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> list[tuple[str, str, Any, Any, Any]]:
+    """(publication, kind, error, standard deviation on its side before scaling, mean of both sides) of each block.
+
+    residual: the parameters under test.
+    """
     found = []
     for item in prepared:
-        model = Model(item.unseen.model.constants, item.unseen.model.acceptance, residual)
+        model = replace(item.unseen.model, residual=residual)
         judged = judge(item.unseen.table, item.priced, model, scaled=False, known=item.known)
-        found.append((item.unseen.publication, item.unseen.kind, item.unseen.log_speedup - judged.log_speedup,
-                      judged.log_sd))
+        error = item.unseen.log_speedup - judged.log_speedup
+        found.append((item.unseen.publication, item.unseen.kind, error, judged.sided(error),
+                      0.5 * (judged.below + judged.above)))
     return found
 
 
@@ -65,8 +70,8 @@ def _loss(prepared: Sequence[_Prepared], residual: dict[str, Any]) -> float:
     import numpy as np
 
     total = 0.0
-    for _, _, error, sd in _scores(prepared, residual):
-        each = np.log(sd) + 2.5 * np.log1p((error / sd) ** 2 / 4.0)
+    for _, _, error, sd, wide in _scores(prepared, residual):
+        each = np.log(wide) + 2.5 * np.log1p((error / sd) ** 2 / 4.0)
         total += float(each.mean()) * len(error) ** 0.5
     return total
 
@@ -102,13 +107,13 @@ def fit_residual(blocks: Sequence[Unseen], start: dict[str, Any]) -> dict[str, A
     return found
 
 
-def conformal_factors(scores: Sequence[tuple[str, str, Any, Any]]) -> dict[str, float]:
+def conformal_factors(scores: Sequence[tuple[str, str, Any, Any, Any]]) -> dict[str, float]:
     """What the standard deviations are multiplied by so that 80 % of unseen rows lie inside, by kind of case."""
     import numpy as np
 
     factors = {}
     for kind in KINDS:
-        parts = [np.abs(error) / sd for _, own, error, sd in scores if own == kind]
+        parts = [np.abs(error) / sd for _, own, error, sd, _ in scores if own == kind]
         weights = [np.full(len(part), len(part) ** -0.5) for part in parts]
         if not parts:
             factors[kind] = 1.0

@@ -7,6 +7,7 @@ from typing import Any
 from advisor.cases.acceptance import prior_lengths
 from advisor.cases.model import Model
 from advisor.cases.pricing import price
+from advisor.cases.spread import USUAL_SD
 from advisor.cases.table import Table, rows_of
 from advisor.fitting.acceptance_fit import fit_acceptance
 from advisor.fitting.physics_fit import fit_physics, whitening
@@ -20,7 +21,7 @@ VAGUE_SD = 0.25
 NO_RESIDUAL: dict[str, Any] = {
     "setup_sd": 0.11, "local_sd": 0.08, "noise_sd": 0.03, "load_length": 2.0, "k_length": 1.0,
     "acceptance_weight": 0.8, "correction": {"kind": "none"},
-    "cause_sd": {"drafting": 0.4, "host": 0.5, "round": 0.6, "compute": 0.35, "experts": 0.5},
+    "cause_sd": dict(USUAL_SD),
     "doubt_sd": {"assumed": 0.05, "consumer": 0.1, "weight_only": 0.12, "hybrid": 0.08, "lookup": 0.06, "rate": 0.25,
                  "small_target": 0.2, "other_engine": 0.1},
     "conformal": {"given": 1.0, "not_given": 1.0, "calibrated": 1.0},
@@ -33,7 +34,7 @@ def joined(one: Table, other: Table) -> Table:
 
     return Table(
         {name: np.concatenate([column, other.of[name]]) for name, column in one.of.items()},
-        one.cases + other.cases, one.labels + other.labels,
+        one.cases + other.cases, one.labels + other.labels, one.notes + other.notes,
     )
 
 
@@ -56,12 +57,14 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
     vague = np.array([VAGUE_SD if row.sign_only else 0.0 for row in speedups.of])
     stated = ~np.isnan(table.of["acceptance"])
     constants: dict[str, float] | None = None
+    unknown: dict[str, float] = {}
     for turn in range(2):
         middle, spread = prior_lengths(table, prior)
         k = table.of["k"]
         length = np.where(stated, np.clip(np.nan_to_num(table.of["acceptance"], nan=1.0), 1.0, k + 1.0), middle)
         blocks = whitening(labels, setups, kinds, np.where(stated, 0.0, spread), vague)
-        constants = fit_physics(table, log_speedup, length, blocks, constants, rounds=7 if constants is None else 4)
+        constants, unknown = fit_physics(table, log_speedup, length, blocks, constants,
+                                         rounds=7 if constants is None else 4)
         if turn:
             break
         model = Model(constants, prior, NO_RESIDUAL)
@@ -74,4 +77,4 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
             np.concatenate([np.zeros(len(observed)), INFERRED_SD + vague[silent]]),
             publications + [labels[i] for i in silent],
         )
-    return Model(constants or {}, prior, NO_RESIDUAL)
+    return Model(constants or {}, prior, NO_RESIDUAL, unknown)

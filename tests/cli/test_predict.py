@@ -47,3 +47,37 @@ def test_a_fit_without_enough_trials_says_how_many_it_needs(tmp_path: Path) -> N
     assert done.returncode == 2
     assert "at least 3" in done.stderr
     assert "only trials" in done.stderr
+
+
+def test_a_file_without_a_case_is_wrong_use_and_leaves_no_answer(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n  \n")
+    out = tmp_path / "out.jsonl"
+    for arguments in ((str(empty),), (str(empty), "-o", str(out))):
+        done = specadvise("predict", *arguments)
+        assert done.returncode == 2
+        assert "has no case" in done.stderr
+    assert not out.exists()
+
+
+def test_fields_that_nothing_reads_are_said_once_with_the_nearest_one(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text((json.dumps({**CASE, "promt_len": 5, "zzz": 1}) + "\n") * 3)
+    done = specadvise("predict", str(cases))
+    assert done.returncode == 0
+    assert done.stderr.count("'promt_len' (did you mean prompt_len?), 'zzz'") == 1
+
+
+def test_an_id_that_no_encoding_has_comes_back(tmp_path: Path) -> None:
+    done = specadvise("predict", "-", stdin='{"id": "\\ud800", "method": "ngram", "target": "Qwen/Qwen3-8B"}\n')
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["id"] == "\ud800"
+
+
+def test_a_line_longer_than_any_case_is_answered_in_its_place(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text('{"id": "' + "x" * 3_000_000 + '"}\n' + json.dumps(CASE) + "\n")
+    done = specadvise("predict", str(cases))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["error"] is None for row in rows] == [False, True]
+    assert "characters" in rows[0]["error"]

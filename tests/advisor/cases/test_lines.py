@@ -52,6 +52,7 @@ def test_no_drafted_tokens_is_exactly_no_change() -> None:
         ({"method": "telepathy"}, "method is"),
         ({"method": None}, "method is missing"),
         ({"target": None}, "target_params_b are null"),
+        ({"tree": "yes"}, "tree is"),
         ({"batch_size": 4}, "one load"),
         ({"concurrency": 0}, "concurrency is 0"),
         ({"concurrency": "many"}, "expected a number"),
@@ -109,8 +110,8 @@ def test_predictions_do_not_depend_on_the_other_lines_of_a_file() -> None:
     assert together == [predict_rows([row])[0] for row in rows]
 
 
-_VALUE = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.text(max_size=6) | st.just([]) | \
-    st.just({})
+_VALUE: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 10**6), st.floats(), st.text(max_size=6), st.just([]), st.just({}))
 
 
 @settings(max_examples=150, deadline=None)
@@ -119,7 +120,7 @@ _VALUE = st.none() | st.booleans() | st.integers(-5, 10**6) | st.floats() | st.t
 def test_every_object_gets_an_answer_of_the_same_shape(changes: dict[str, Any]) -> None:
     found = predict_rows([{**CASE, **changes}])[0]
     assert set(found) == {"id", "speedup", "speedup_low", "speedup_high", "enable", "probability_of_gain",
-                          "acceptance_length", "limited_by", "error"}
+                          "acceptance_length", "limited_by", "note", "error"}
     if found["error"] is None:
         assert found["speedup_low"] <= found["speedup"] <= found["speedup_high"]
     json.dumps(found, allow_nan=False)
