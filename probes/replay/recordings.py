@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probes.chat import content_text
 from profiles.errors import InputError
 from profiles.workload import Task, parse_task
 
@@ -264,12 +265,11 @@ def _messages(values: Sequence[Any]) -> Messages:
     for value in values:
         if not isinstance(value, dict) or not isinstance(value.get("role"), str):
             raise _Bad("a message is not {role, content}")
-        content = value.get("content")
-        if isinstance(content, list):
-            if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
-                raise _Bad("a message has parts other than text")
-            content = "".join(part["text"] for part in content)
-        said.append({"role": value["role"], "content": _whole(content) if isinstance(content, str) else ""})
+        try:
+            content = content_text(value.get("content"))
+        except ValueError as error:
+            raise _Bad(str(error)) from None
+        said.append({"role": value["role"], "content": _whole(content) if content is not None else ""})
     return tuple(said)
 
 
