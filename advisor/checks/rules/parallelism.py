@@ -35,6 +35,10 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
     elif speculation.method == "draft_model" and engine.runner == "v0":
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: on this release's V0 "
                     "engine runs with a draft of a smaller TP have ended in shape errors and hangs.")
+    elif speculation.method in ("eagle", "eagle3", "mtp", "dflash") and engine.runner in ("v1", "v2"):
+        yield Fault(where, f"draft_tensor_parallel_size is 1, and a {speculation.method} drafter is split like its target "
+                    f"({whole}) all the same: the setting is not looked at.", severity="info",
+                    remedy="Leave draft_tensor_parallel_size out.")
     elif speculation.method == "draft_model":
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: the V2 runner neither "
                     "checks nor tests that (TP of draft and target differ).")
@@ -146,9 +150,20 @@ def _expert_hang(subject: Subject) -> Iterable[Fault]:
                     "the expert exchange, and the server hangs.")
 
 
+def _context_parallel(subject: Subject) -> Iterable[Fault]:
+    speculation, ranks = subject.speculation, subject.engine.whole("decode-context-parallel-size")
+    if speculation is None or speculation.is_lookup or ranks is None or ranks < 2 or subject.engine.runner == "v0":
+        return
+    yield Fault(("decode-context-parallel-size",), f"{speculation.method} with the decode context split over {ranks} "
+                "GPUs: local lengths are not kept right while drafts are accepted and rejected, and engines were reported "
+                "to stop in the first drafted step.", severity="info" if speculation.model is None else None)
+
+
 _MTP_MOE = ("model: deepseek-ai/DeepSeek-R1\ndata-parallel-size: 2\ntensor-parallel-size: 4\nenable-expert-parallel: "
             "true\n"
             "max-num-seqs: 32\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: 1\n")
+_DCP = ("model: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 8\n{}max-num-seqs: 32\nspeculative-config:\n"
+        "  method: eagle3\n  model: org/DeepSeek-R1-eagle3\n  num_speculative_tokens: 3\n")
 _STAGES = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: 2\npipeline-parallel-size: 2\n"
            "max-model-len: 8192\nspeculative-config:\n  method: eagle3\n  model: yuhuili/EAGLE3-LLaMA3.3-Instruct-70B\n"
            "  num_speculative_tokens: 3\n")
@@ -205,4 +220,9 @@ RULES = (
          Example(_MTP_MOE.replace("data-parallel-size: 2\ntensor-parallel-size: 4", "tensor-parallel-size: 8"),
                  "0.21.0",
                  "H200", 8), _expert_hang, releases="0.10 to 0.32"),
+    Rule("SPD310", "Decode context parallelism with a drafter",
+         "Each rank holds part of every sequence; what a drafter needs of their lengths is being reworked.",
+         "Leave decode-context-parallel-size at 1, or serve without a drafter.", "warn",
+         "vllm issues 40791 and 50391 (open)", Example(_DCP.format("decode-context-parallel-size: 2\n"), gpu="H200", gpus=8),
+         Example(_DCP.format(""), gpu="H200", gpus=8), _context_parallel, releases="0.10.2 and newer"),
 )

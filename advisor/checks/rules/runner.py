@@ -58,6 +58,15 @@ def _bad_variable(subject: Subject) -> Iterable[Fault]:
         yield Fault((), f"VLLM_USE_V2_MODEL_RUNNER is {shown(value)}: vLLM reads it as a number and stops.")
 
 
+def _micro_batches(subject: Subject) -> Iterable[Fault]:
+    engine = subject.engine
+    if subject.speculation is None or engine.switch("enable-dbo") is not True or engine.forced_runner != "v2":
+        return
+    if subject.release.has("dbo_on_v2"):
+        yield Fault(("enable-dbo",), "VLLM_USE_V2_MODEL_RUNNER=1 forces model runner V2, which does not overlap two batches "
+                    "(enable-dbo) of drafted steps: the start is refused.")
+
+
 RULES = (
     Rule("SPD141", "V2 runner forced with what it does not have",
          "Left alone, vLLM falls back to V1 where V2 lacks a method; with the variable set it refuses to start.",
@@ -79,4 +88,9 @@ RULES = (
     Rule("SPD144", "Runner variable that is neither 0 nor 1", "The variable is read as a number.", "Set it to 0 or 1.",
          "error", "vllm/envs.py (0.32)", Example(_EAGLE3, env={"VLLM_USE_V2_MODEL_RUNNER": "true"}),
          Example(_EAGLE3, env=_V1), _bad_variable, releases="0.12 and newer"),
+    Rule("SPD145", "Overlapped batches on the V2 runner with a drafter",
+         "Dual batch overlap slices a plain forward pass; a drafted one is not handled there yet.",
+         "Remove enable-dbo, or leave VLLM_USE_V2_MODEL_RUNNER unset.", "error",
+         "vllm/config/vllm.py (0.32, _get_dbo_unsupported_features)", Example(_EAGLE3 + "enable-dbo: true\n", env=_V2),
+         Example(_EAGLE3, env=_V2), _micro_batches, releases="0.32 and newer"),
 )
