@@ -87,6 +87,17 @@ def _scheduled(subject: Subject) -> Iterable[Fault]:
                     f"budget of {engine.max_num_batched_tokens} tokens: vLLM warns below 8192.")
 
 
+def _below_window(subject: Subject) -> Iterable[Fault]:
+    engine = subject.engine
+    tokens, window, chunked = engine.stated_tokens, engine.window, engine.switch("enable-chunked-prefill")
+    if tokens is None or window is None or tokens >= window or chunked is True:
+        return
+    # The V1 engine takes prompts in pieces unless told not to; V0 takes them whole unless told to.
+    if chunked is False or (engine.runner == "v0" and subject.speculation is not None and engine.stated_window):
+        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below the window of {window} tokens, "
+                    "and prompts are not taken in pieces (chunked prefill is off): vLLM refuses that.")
+
+
 RULES = (
     Rule("SPD321", "Token budget below a full verify step",
          "N requests verify N x (k + 1) tokens in a step, and some drafters take further slots of the same budget.",
@@ -107,4 +118,10 @@ RULES = (
          "Set max-num-batched-tokens to 8192 or more.", "info", "vllm/config/vllm.py (0.32)",
          Example(_PAIR.replace("8192", "2048"), env=_V1, gpus=2), Example(_PAIR, env=_V1, gpus=2), _scheduled,
          releases="0.16 and newer"),
+    Rule("SPD325", "Token budget below the window without chunked prefill",
+         "A prompt that is taken whole has to fit one step.",
+         "Raise max-num-batched-tokens to max-model-len, or turn chunked prefill on.", "error",
+         "vllm/config/scheduler.py (0.32, verify_max_model_len)",
+         Example(_PAIR + "enable-chunked-prefill: false\n", env=_V1, gpus=2),
+         Example(_PAIR + "enable-chunked-prefill: true\n", env=_V1, gpus=2), _below_window),
 )

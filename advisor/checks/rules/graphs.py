@@ -115,13 +115,13 @@ def _eager_draft(subject: Subject) -> Iterable[Fault]:
 
 def _eager(subject: Subject) -> Iterable[Fault]:
     speculation, engine = subject.speculation, subject.engine
-    if speculation is None or not engine.eager or subject.platform == "cpu" or speculation.method not in METHODS:
+    if speculation is None or subject.platform == "cpu" or speculation.method not in METHODS:
         return
-    if METHODS[speculation.method].passes == "per_token":
-        yield Fault(("enforce-eager",), f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a "
-                                        f"step "
-                    "launches every kernel from the host, and for a small draft that eager launch cost is most of its "
-                    "time.")
+    of_draft = speculation.settings.get("enforce_eager") is True and engine.runner == "v1"
+    if METHODS[speculation.method].passes == "per_token" and (engine.eager or of_draft):
+        where = ("enforce-eager",) if engine.eager else speculation.path("enforce_eager")
+        yield Fault(where, f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a step launches every "
+                    "kernel from the host, and for a small draft that eager launch cost is most of its time.")
 
 
 RULES = (

@@ -73,6 +73,8 @@ def _too_few_gpus(subject: Subject) -> Iterable[Fault]:
     local = engine.whole("data-parallel-size-local")
     if local is not None and engine.tensor_parallel * engine.pipeline_parallel * local <= subject.gpu_count:
         return
+    if needed <= subject.gpu_count * (engine.whole("nnodes", 1) or 1):
+        return
     option = next((name for name in ("data-parallel-size", "pipeline-parallel-size", "tensor-parallel-size")
                    if subject.config.get(name) is not None), "tensor-parallel-size")
     yield Fault((option,), f"The parallel sizes need {needed} GPUs (tensor {engine.tensor_parallel} x pipeline "
