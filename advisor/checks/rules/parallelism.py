@@ -22,6 +22,9 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
     if speculation is None or stated is None or speculation.is_lookup:
         return
     whole, where = engine.tensor_parallel, speculation.path("draft_tensor_parallel_size")
+    if stated == whole > 1 and engine.runner == "v0" and not subject.release.has("v0_split_draft_may_be_stated"):
+        yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM {subject.release.version} takes 1 only where it is "
+                    "stated, although the target's tensor parallel size is what it uses where it is not.", severity="error")
     if stated == whole or speculation.method not in METHODS:
         return
     refused = refused_split(stated, whole, METHODS[speculation.method], engine.runner) is not None
@@ -177,7 +180,7 @@ RULES = (
          "The V1 runner takes a draft model only split like its target; every runner takes 1 or the target's size "
          "only.",
          "Leave draft_tensor_parallel_size out: the target's tensor parallel size is the default.", "warn",
-         "vllm/v1/spec_decode/draft_model.py of 0.15 to 0.32; vllm issues 20364 and 31886",
+         "vllm/v1/spec_decode/draft_model.py of 0.15 to 0.32; vllm issues 10483, 20364, 31345 and 31886",
          Example(_PAIR + "  draft_tensor_parallel_size: 1\n", env=_V1, gpus=4),
          Example(_PAIR + "  draft_tensor_parallel_size: 4\n", env=_V1, gpus=4), _draft_split),
     Rule("SPD302", "Draft heads that do not divide", "Attention heads are dealt out evenly over the GPUs of a layer.",

@@ -37,6 +37,9 @@ def _forced_v1(subject: Subject) -> Iterable[Fault]:
         lacking = "adaptive verification"
     elif speculation.method == "dflash" and "DFlash2DraftModel" in traits.architectures(subject.draft):
         lacking = "DFlash2 heads"
+    elif (speculation.method == "dflash" and subject.release.has("mixed_dflash_needs_v2")
+            and traits.mixes_windows(subject.draft)):
+        lacking = "drafts that mix sliding-window and full layers"
     if lacking is not None:
         yield Fault(speculation.path("method"), f"VLLM_USE_V2_MODEL_RUNNER=0 forces model runner V1, which has no "
                     f"{lacking}: the start is refused.")
