@@ -40,7 +40,8 @@ def taken_as_option(option: Option, value: Any) -> bool:
     if option.kind == "any" or dropped(option, value):
         return True
     if value is None:
-        return option.optional or option.kind == "text"
+        # The text None: unset where the option knows that, and a stray word behind a switch.
+        return option.kind == "text" or (option.optional and option.kind not in ("switch", "flag"))
     if isinstance(value, bool):
         # `key: true` is the option alone; `key: false` is `--no-key`.
         return option.kind in ("switch", "switch or text") or (option.kind == "flag" and value)
