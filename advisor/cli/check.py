@@ -36,7 +36,8 @@ def _formats() -> tuple[str, ...]:
 @click.option("--deployment", type=click.Path(path_type=Path), metavar="FILE",
               help="Deployment file: release, hardware, environment and workload where no flag states them.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
-              help="Record of the approved advice: say what changed since, and whether the advice still holds. Release, GPU, "
+              help="Record of the approved advice: say what changed since, and whether the advice still holds. "
+                   "Release, GPU, "
               "environment and workload are the record's where nothing else states them.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
               help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or "

@@ -1,9 +1,10 @@
 """`python -m profiles.catalog.derive [FOLDER]`: what an installed vLLM says of itself, and where the catalog differs.
 
-Reads the source as text (nothing of the engine is imported or run): keys and methods of `--speculative-config`, options of
-the server, the targets that EAGLE-3 heads work on, and what the V2 model runner leaves to V1. FOLDER holds a `vllm` package (a
-site-packages folder, an unpacked source distribution); without it, the one that Python finds. What only running shows
-(faults, limits, what a runner really does with a setting) is read by people and stands in `data/releases.yaml`.
+Reads the source as text (nothing of the engine is imported or run): keys and methods of `--speculative-config`,
+options of the server, the targets that EAGLE-3 heads work on, and what the V2 model runner leaves to V1. FOLDER holds a
+`vllm` package (a site-packages folder, an unpacked source distribution); without it, the one that Python finds. What
+only running shows (faults, limits, what a runner really does with a setting) is read by people and stands in
+`data/releases.yaml`.
 """
 
 from __future__ import annotations

@@ -186,6 +186,9 @@ def _leaves(node: ast.expr, classes: Classes, depth: int) -> Iterator[tuple[str,
                  "Dict": "json", "list": "list", "set": "list", "tuple": "list"}.get(name)
         if plain is not None:
             yield plain, [] if plain == "list" else None
+        elif name == "dtype":
+            # torch.dtype beside a list of names: only the names come from a command line.
+            return
         elif name in classes.aliases:
             yield from _leaves(classes.aliases[name], classes, depth + 1)
         elif name in classes.fields and name not in classes.enums:

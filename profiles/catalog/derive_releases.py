@@ -23,10 +23,10 @@ from profiles.catalog.releases import version_tuple
 from profiles.errors import InputError, SpecadviseError
 
 _HEAD = """\
-# What `vllm serve` takes, by release. Made by `python -m profiles.catalog.derive_releases FOLDER...` from the source of the
-# releases in `read`; since is inclusive, until exclusive. Only `always` is written by hand: bounds that every release
-# has, whether or not it declares them (it divides by the value, or loops over it). After an edit:
-# python -m profiles.catalog.compile
+# What `vllm serve` takes, by release. Made by `python -m profiles.catalog.derive_releases FOLDER...` from the source of
+# the releases in `read`; since is inclusive, until exclusive. Only `always` is written by hand: bounds that every
+# release has, whether or not it declares them (it divides by the value, or loops over it).
+# After an edit: python -m profiles.catalog.compile
 """
 
 
@@ -45,8 +45,8 @@ def derive_releases(folders: Sequence[Path]) -> dict[str, Any]:
         "read": versions,
         "refuses_unknown_keys": merged(forbids).get("", []),
         "options": merged((version, serve_options(package)) for version, package in named),
-        "mappings": {option: merged((version, table.get(option, {})) for version, table in keys)
-                     for option in sorted(options)},
+        "mappings": {option: spans for option in sorted(options)
+                     if (spans := merged((version, table.get(option, {})) for version, table in keys))},
     }
 
 

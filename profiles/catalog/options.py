@@ -14,8 +14,8 @@ from profiles.catalog.compiled import compiled
 from profiles.catalog.releases import version_tuple
 
 KINDS = ("int", "size", "window", "float", "switch", "switch or text", "flag", "text", "choice", "list", "json", "any")
-"""size: whole numbers, also 8k and 8K. window: the same, `auto` and -1 too. switch: on, and off by `no-`. flag: on only.
-any: taken by name alone, nothing is known of its values."""
+"""size: whole numbers, also 8k and 8K. window: the same, `auto` and -1 too. switch: on, and off by `no-`. flag: on
+only. any: taken by name alone, nothing is known of its values."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def find_option(name: str, rules: str) -> Option | None:
     For a release older than the first one read, the first list that has the option speaks.
     """
     spans = compiled("options")["options"].get(name)
-    return None if spans is None else _option(_in_force(spans, rules), name)
+    return None if spans is None else _option(_fact(spans, rules), name)
 
 
 def ever(name: str) -> bool:
@@ -81,7 +81,7 @@ def ever(name: str) -> bool:
 def option_names(rules: str) -> frozenset[str]:
     """Options of a release."""
     return frozenset(name for name, spans in compiled("options")["options"].items()
-                     if _in_force(spans, rules) is not None)
+                     if _fact(spans, rules) is not None)
 
 
 def completed(name: str, rules: str) -> str | None:
@@ -93,18 +93,18 @@ def completed(name: str, rules: str) -> str | None:
 def mapping_keys(option: str, rules: str) -> frozenset[str]:
     """Keys that an option's mapping has in a release; empty where they are not fixed or not known."""
     keys: Mapping[str, Any] = compiled("options")["mappings"].get(option, {})
-    return frozenset(key for key, spans in keys.items() if _in_force(spans, rules) is not None)
+    return frozenset(key for key, spans in keys.items() if _fact(spans, rules) is not None)
 
 
 def find_key(option: str, key: str, rules: str) -> Option | None:
     """What a key of an option's mapping takes in a release; None where it is not known there."""
     spans = compiled("options")["mappings"].get(option, {}).get(key)
-    return None if spans is None else _option(_in_force(spans, rules), f"{option}.{key}")
+    return None if spans is None else _option(_fact(spans, rules), f"{option}.{key}")
 
 
 def refuses_unknown_keys(rules: str) -> bool:
     """Whether a key that a mapping does not have ends the start; before, it is dropped."""
-    return _in_force(compiled("options")["refuses_unknown_keys"], rules, earlier=False) is not None
+    return _in_force(compiled("options")["refuses_unknown_keys"], rules) is not None
 
 
 def dates(name: str) -> tuple[str | None, str | None]:
@@ -119,21 +119,45 @@ def _read_ends() -> tuple[str, str]:
     return str(read[0]), str(read[-1])
 
 
-def _in_force(spans: Sequence[Mapping[str, Any]], rules: str, *, earlier: bool = True) -> Mapping[str, Any] | None:
+def _neighbours(rules: str) -> tuple[str, str]:
+    """The releases read last before and first after this one; twice the same where it was read itself, and beyond the
+    ends."""
+    read = [str(version) for version in compiled("options")["read"]]
+    version = version_tuple(rules)
+    before = [one for one in read if version_tuple(one) <= version]
+    after = [one for one in read if version_tuple(one) >= version]
+    return (before or read)[-1 if before else 0], (after or read)[0 if after else -1]
+
+
+def _in_force(spans: Sequence[Mapping[str, Any]], rules: str) -> Mapping[str, Any] | None:
     version = version_tuple(rules)
     for span in spans:
         if version >= version_tuple(span["since"]) and not ("until" in span
                                                              and version >= version_tuple(span["until"])):
-            return span
-    if earlier and spans and version < version_tuple(_read_ends()[0]):
-        return spans[0]
+            return {key: value for key, value in span.items() if key not in ("since", "until")}
     return None
+
+
+def _fact(spans: Sequence[Mapping[str, Any]], rules: str) -> Mapping[str, Any] | None:
+    """What holds in a release. Between two that were read, whatever either of them takes; before the first, what the
+    first list that names it says."""
+    if spans and version_tuple(rules) < version_tuple(_read_ends()[0]):
+        return _in_force(spans, spans[0]["since"])
+    one, other = (_in_force(spans, version) for version in _neighbours(rules))
+    if one is None or other is None or one == other:
+        return one or other
+    if one["kind"] != other["kind"]:
+        return {"kind": "any", "optional": True}
+    both: dict[str, Any] = {key: value for key, value in one.items() if other.get(key) == value}
+    if "choices" in one and "choices" in other:
+        both["choices"] = [*one["choices"], *(choice for choice in other["choices"] if choice not in one["choices"])]
+    return both
 
 
 def _option(span: Mapping[str, Any] | None, name: str) -> Option | None:
     if span is None:
         return None
-    facts = {key: value for key, value in span.items() if key not in ("since", "until")}
+    facts = dict(span)
     if "choices" in facts:
         facts["choices"] = tuple(facts["choices"])
     always = compiled("options")["always"].get(name, {}) if not facts.keys() & {"above", "min", "below", "max"} else {}

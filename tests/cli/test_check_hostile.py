@@ -256,7 +256,8 @@ def test_other_files_are_refused_or_read_as_empty(specadvise, tmp_path: Path, op
 @pytest.mark.parametrize(("content", "said"), [
     ("", "holds no options: expected `option: value` lines"), ("# only a comment\n", "holds no options"),
     ("{}\n", "holds no options"), ("---\n", "holds no options"),
-    ("target: org/a\nhardware: {gpu: H100}\n", "specadvise advise vllm.yaml"), ("target: org/a\n", "is a deployment file"),
+    ("target: org/a\nhardware: {gpu: H100}\n", "specadvise advise vllm.yaml"),
+    ("target: org/a\n", "is a deployment file"),
     ("severities: {SPD101: off}\n", "--policy vllm.yaml"), ("ignore: []\n", "is a policy"),
     ('{"schema_version": 1, "decision": {}}\n', "--record vllm.yaml"),
     ("image: nginx\nports: [80]\n", "has no option of vLLM among its 2 keys (image, ports)"),

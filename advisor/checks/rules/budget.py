@@ -94,7 +94,8 @@ def _below_window(subject: Subject) -> Iterable[Fault]:
         return
     # The V1 engine takes prompts in pieces unless told not to; V0 takes them whole unless told to.
     if chunked is False or (engine.runner == "v0" and subject.speculation is not None and engine.stated_window):
-        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below the window of {window} tokens, "
+        yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below the window of "
+                                                 f"{window} tokens, "
                     "and prompts are not taken in pieces (chunked prefill is off): vLLM refuses that.")
 
 

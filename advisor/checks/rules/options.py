@@ -9,7 +9,7 @@ from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
 from advisor.checks.values import expected, said, taken_as_key
-from profiles.catalog.options import find_key
+from profiles.catalog.options import find_key, refuses_unknown_keys
 from profiles.schema import shown
 
 _CONFIG = ("speculative-config",)
@@ -158,7 +158,10 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
         if key.startswith("suffix_") and speculation.method != "suffix":
             continue
         found = find_key("speculative-config", key, release.rules)
-        if found is not None and not taken_as_key(found, value):
+        if found is None or (not refuses_unknown_keys(release.rules) and found.kind not in ("int", "float")):
+            # Before 0.16 values were not validated: only a number can be told to be none.
+            continue
+        if not taken_as_key(found, value):
             yield Fault(speculation.path(key), f"{key} is {said(value)}: vLLM {release.version} takes "
                         f"{expected(found)}, and the server does not start.")
 

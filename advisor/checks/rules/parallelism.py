@@ -23,8 +23,10 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
         return
     whole, where = engine.tensor_parallel, speculation.path("draft_tensor_parallel_size")
     if stated == whole > 1 and engine.runner == "v0" and not subject.release.has("v0_split_draft_may_be_stated"):
-        yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM {subject.release.version} takes 1 only where it is "
-                    "stated, although the target's tensor parallel size is what it uses where it is not.", severity="error")
+        yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM {subject.release.version} takes 1 only "
+                           "where it is "
+                    "stated, although the target's tensor parallel size is what it uses where it is "
+                    "not.", severity="error")
     if stated == whole or speculation.method not in METHODS:
         return
     refused = refused_split(stated, whole, METHODS[speculation.method], engine.runner) is not None
@@ -39,7 +41,8 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: on this release's V0 "
                     "engine runs with a draft of a smaller TP have ended in shape errors and hangs.")
     elif speculation.method in ("eagle", "eagle3", "mtp", "dflash") and engine.runner in ("v1", "v2"):
-        yield Fault(where, f"draft_tensor_parallel_size is 1, and a {speculation.method} drafter is split like its target "
+        yield Fault(where, f"draft_tensor_parallel_size is 1, and a {speculation.method} drafter is split like its "
+                           "target "
                     f"({whole}) all the same: the setting is not looked at.", severity="info",
                     remedy="Leave draft_tensor_parallel_size out.")
     elif speculation.method == "draft_model":
@@ -160,7 +163,8 @@ def _context_parallel(subject: Subject) -> Iterable[Fault]:
     if speculation is None or speculation.is_lookup or ranks is None or ranks < 2 or subject.engine.runner == "v0":
         return
     yield Fault(("decode-context-parallel-size",), f"{speculation.method} with the decode context split over {ranks} "
-                "GPUs: local lengths are not kept right while drafts are accepted and rejected, and engines were reported "
+                "GPUs: local lengths are not kept right while drafts are accepted and rejected, and engines were "
+                "reported "
                 "to stop in the first drafted step.", severity="info" if speculation.model is None else None)
 
 
@@ -228,6 +232,7 @@ RULES = (
     Rule("SPD310", "Decode context parallelism with a drafter",
          "Each rank holds part of every sequence; what a drafter needs of their lengths is being reworked.",
          "Leave decode-context-parallel-size at 1, or serve without a drafter.", "warn",
-         "vllm issues 40791 and 50391 (open)", Example(_DCP.format("decode-context-parallel-size: 2\n"), gpu="H200", gpus=8),
+         "vllm issues 40791 and 50391 (open)", Example(_DCP.format("decode-context-parallel-size: "
+                                                                   "2\n"), gpu="H200", gpus=8),
          Example(_DCP.format(""), gpu="H200", gpus=8), _context_parallel, releases="0.10.2 and newer"),
 )

@@ -93,11 +93,15 @@ def _quantised_cache(subject: Subject) -> Iterable[Fault]:
                     f"in vLLM {release.version}: the first request fails (query and key differ in type).",
                     remedy="Leave the KV cache in 16 bit, or use vLLM 0.11 or newer.")
     elif speculation.method in ("dflash", "dspark") and "mla" in stated:
-        yield Fault(where, f"kv-cache-dtype is {stated}, a layout of MLA targets, and the {speculation.method} head has "
+        yield Fault(where, f"kv-cache-dtype is {stated}, a layout of MLA targets, and the {speculation.method} "
+                           "head has "
                     "ordinary attention and inherits it: no attention backend takes that, and loading ends.",
-                    remedy="Set speculative-config.kv_cache_dtype: auto." if release.accepts("kv_cache_dtype") else None)
-    elif speculation.method == "dflash" and release.has("non_causal_cache_unquantised"):
-        yield Fault(where, f"kv-cache-dtype is {stated}, and the non-causal attention of dflash heads takes no quantised "
+                    remedy="Set speculative-config.kv_cache_dtype: auto."
+                    if release.accepts("kv_cache_dtype") else None)
+    elif (speculation.method == "dflash" and release.has("non_causal_cache_unquantised")
+            and not (subject.gpu is not None and str(subject.gpu.compute_capability).startswith("9."))):
+        yield Fault(where, f"kv-cache-dtype is {stated}, and the non-causal attention of dflash heads takes no "
+                           "quantised "
                     f"cache in vLLM {release.version}: no backend is found, and loading ends.")
 
 
@@ -135,6 +139,7 @@ RULES = (
          "Target and drafter share one cache format unless the drafter is given its own (0.26 and newer).",
          "Leave the KV cache in 16 bit, or use a method without KV of its own.", "error",
          "vllm issues 21177, 41559 and 48380; vllm pulls 24505 and 42692",
-         Example(_DFLASH + "kv-cache-dtype: fp8\n", "0.20.0", models=_BLOCK), Example(_DFLASH, "0.20.0", models=_BLOCK),
+         Example(_DFLASH + "kv-cache-dtype: fp8\n", "0.20.0", "RTX 4090", models=_BLOCK),
+         Example(_DFLASH, "0.20.0", "RTX 4090", models=_BLOCK),
          _quantised_cache, releases="0.8.4 to 0.10 (EAGLE), 0.20 and newer (block drafters)"),
 )

@@ -66,7 +66,8 @@ def _micro_batches(subject: Subject) -> Iterable[Fault]:
     if subject.speculation is None or engine.switch("enable-dbo") is not True or engine.forced_runner != "v2":
         return
     if subject.release.has("dbo_on_v2"):
-        yield Fault(("enable-dbo",), "VLLM_USE_V2_MODEL_RUNNER=1 forces model runner V2, which does not overlap two batches "
+        yield Fault(("enable-dbo",), "VLLM_USE_V2_MODEL_RUNNER=1 forces model runner V2, which does not overlap "
+                                     "two batches "
                     "(enable-dbo) of drafted steps: the start is refused.")
 
 
@@ -94,6 +95,7 @@ RULES = (
     Rule("SPD145", "Overlapped batches on the V2 runner with a drafter",
          "Dual batch overlap slices a plain forward pass; a drafted one is not handled there yet.",
          "Remove enable-dbo, or leave VLLM_USE_V2_MODEL_RUNNER unset.", "error",
-         "vllm/config/vllm.py (0.32, _get_dbo_unsupported_features)", Example(_EAGLE3 + "enable-dbo: true\n", env=_V2),
-         Example(_EAGLE3, env=_V2), _micro_batches, releases="0.32 and newer"),
+         "vllm/config/vllm.py of 0.30 to 0.32 (_get_dbo_unsupported_features)",
+         Example(_EAGLE3 + "enable-dbo: true\n", env=_V2),
+         Example(_EAGLE3, env=_V2), _micro_batches, releases="0.30 and newer"),
 )

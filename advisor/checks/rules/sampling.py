@@ -147,7 +147,8 @@ def _logits_buffer(subject: Subject) -> Iterable[Fault]:
     size = engine.max_num_seqs * speculation.k * words * _LOGIT_BYTES[engine.runner] / 2**30
     if subject.gpu is not None and size >= _LARGE_BUFFER * subject.gpu.memory_gib:
         yield Fault(speculation.path("draft_sample_method"), f"Probabilistic drafts keep the logits of every draft: "
-                    f"{engine.max_num_seqs} requests x {speculation.k} x {words} tokens of vocabulary are {size:.1f} GiB of "
+                    f"{engine.max_num_seqs} requests x {speculation.k} x {words} tokens of vocabulary are "
+                    f"{size:.1f} GiB of "
                     "each GPU's memory, taken from the KV cache.")
 
 
@@ -229,7 +230,8 @@ RULES = (
          Example(_EAGLE3, gpu="cpu", gpus=0, workload={"temperature": 0.8}, models=_with()),
          Example(_EAGLE3, gpu="cpu", gpus=0, workload={"temperature": 0}, models=_with()), _cpu_sampling,
          releases="0.32"),
-    Rule("SPD508", "Probabilistic drafts of many requests", "The drafter's logits are cached from one step to the next: "
+    Rule("SPD508", "Probabilistic drafts of many requests", "The drafter's logits are cached from one step to the "
+                                                            "next: "
          "max_num_seqs x k x vocabulary.", "Lower max-num-seqs or k, or take greedy drafts.", "warn",
          "vllm/v1/worker/gpu/spec_decode/speculator.py (0.32)",
          Example(_HEAD.replace("max-num-seqs: 16", "max-num-seqs: 1024") + "  draft_sample_method: probabilistic\n",

@@ -88,13 +88,16 @@ def _chunked_on_v0(subject: Subject) -> Iterable[Fault]:
     where = ("enable-chunked-prefill",)
     split = speculation.whole("draft_tensor_parallel_size") or engine.tensor_parallel
     if not release.has("v0_chunked_prefill_speculates"):
-        yield Fault(where, f"Chunked prefill and speculation exclude each other in vLLM {release.version}: the server does "
+        yield Fault(where, f"Chunked prefill and speculation exclude each other in vLLM {release.version}: the "
+                           "server does "
                     "not start.", remedy="Leave chunked prefill off.")
     elif speculation.method == "mtp":
-        yield Fault(where, "Chunked prefill with MTP on the V0 engine: shapes differ as soon as several requests run, and "
+        yield Fault(where, "Chunked prefill with MTP on the V0 engine: shapes differ as soon as several requests "
+                           "run, and "
                     "the engine stops.")
     elif not speculation.is_lookup and split > 1:
-        yield Fault(where, f"Chunked prefill with a draft split over {split} GPUs (tensor parallel): the V0 engine refuses "
+        yield Fault(where, f"Chunked prefill with a draft split over {split} GPUs (tensor parallel): the V0 engine "
+                           "refuses "
                     "the two together.", remedy="Leave chunked prefill off, or run the draft on one GPU "
                     "(draft_tensor_parallel_size 1).")
 

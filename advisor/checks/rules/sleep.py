@@ -17,10 +17,12 @@ def _draft_forgotten(subject: Subject) -> Iterable[Fault]:
         return
     where = ("enable-sleep-mode",)
     if engine.runner == "v0":
-        yield Fault(where, "Sleep mode on the V0 engine reaches the target only: the drafter keeps its memory while the "
+        yield Fault(where, "Sleep mode on the V0 engine reaches the target only: the drafter keeps its memory "
+                           "while the "
                     "server sleeps.")
     else:
-        yield Fault(where, f"Sleep mode with {speculation.method}: waking from level 2 loads the target's weights again "
+        yield Fault(where, f"Sleep mode with {speculation.method}: waking from level 2 loads the target's weights "
+                           "again "
                     "and not the drafter's, so no draft is accepted any more, or the next step faults.")
 
 

@@ -38,6 +38,9 @@ _SPOKEN_OF = frozenset({*SEPARATE_OPTIONS, *SHORT_CUTS, "speculative-config", "s
                         "per-request-spec-decode-metrics", "config"})
 """Options that rules of their own judge."""
 _NUMBERS = frozenset({"int", "size", "window", "float"})
+_OWNERS = ("speculative-config", "compilation-config", "structured-outputs-config", "attention-config",
+           "kv-transfer-config")
+"""Mappings whose keys are most often put one level too high."""
 _NEAR = 0.72
 
 
@@ -97,8 +100,7 @@ def _short(option: str) -> str:
 def _instead(option: str, subject: Subject) -> str | None:
     """The option that was meant, or the mapping that has a key of this name."""
     rules, key = subject.release.rules, option.replace("-", "_")
-    owner = next((name for name in ("speculative-config", "compilation-config", "structured-outputs-config",
-                                    "attention-config", "kv-transfer-config") if key in mapping_keys(name, rules)), None)
+    owner = next((name for name in _OWNERS if key in mapping_keys(name, rules)), None)
     if owner is not None:
         return f"{key} is a key of {owner}: put it inside that mapping."
     near = difflib.get_close_matches(option, sorted(option_names(rules) | subject.release.serve_options), n=1,
@@ -110,7 +112,8 @@ def _shortened(subject: Subject) -> Iterable[Fault]:
     for option, _, found in _options(subject):
         whole = completed(option, subject.release.rules) if found is None else None
         if whole is not None and not _negated(option, subject):
-            yield Fault((option,), f"{_short(option)} is the beginning of {whole} only, and vLLM takes it for that; the "
+            yield Fault((option,), f"{_short(option)} is the beginning of {whole} only, and vLLM takes it for "
+                                   "that; the "
                         "next release with a second option like it refuses it, and no other rule here looks at it.",
                         remedy=f"Write {whole}.")
 
@@ -153,7 +156,8 @@ def _mend(option: Option) -> str | None:
 def _misread_switch(subject: Subject) -> Iterable[Fault]:
     for option, value, found in _options(subject):
         if found is not None and _as_word(found, value):
-            yield Fault((option,), f"{option} is the text {value!r}: a switch takes no value, so the text is read as the "
+            yield Fault((option,), f"{option} is the text {value!r}: a switch takes no value, so the text is read "
+                                   "as the "
                         "model's name or refused.")
 
 
@@ -210,15 +214,15 @@ RULES = (
          "argparse (allow_abbrev), as vllm/utils/argparse_utils.py uses it (0.32)",
          Example("model: Qwen/Qwen3-8B\nmax-model: 16384\n"), Example(_PLAIN), _shortened),
     Rule("SPD115", "Key that an option's mapping does not have",
-         "Config classes refuse keys they do not have; before 0.12 they dropped them.",
+         "Config classes refuse keys they do not have; before 0.16 they dropped them.",
          "Remove the key, or write it as the release does.", "error", "vllm/config of 0.8.5 to 0.32",
          Example(_PLAIN + "compilation-config:\n  cudagraph_modes: FULL\n"),
          Example(_PLAIN + "compilation-config:\n  cudagraph_mode: FULL\n"), _unknown_key, releases="0.9 and newer"),
     Rule("SPD116", "Value that a key of a mapping does not take",
          "The mapping is validated key by key: type, choices and bounds.", "Write a value that the key takes.", "error",
-         "vllm/config of 0.12 to 0.32", Example(_PLAIN + "compilation-config:\n  cudagraph_capture_sizes: all\n"),
+         "vllm/config of 0.16 to 0.32", Example(_PLAIN + "compilation-config:\n  cudagraph_capture_sizes: all\n"),
          Example(_PLAIN + "compilation-config:\n  cudagraph_capture_sizes: [1, 2, 4, 8]\n"), _bad_key_value,
-         releases="0.12 and newer"),
+         releases="0.16 and newer"),
     Rule("SPD110", "Switch written as text",
          "A quoted true or false is no switch: it becomes a value that the option does not take.",
          "Write true or false without quotes.", "error", "vllm/utils/argparse_utils.py (0.32)",

@@ -51,7 +51,8 @@ def test_a_value_that_the_option_does_not_take_is_an_error(values: dict[str, Any
     {"served-model-name": ["a", "b"]}, {"hf-overrides": {"a": 1}}, {"hf-token": True}, {"hf-token": "secret"},
     {"kv-cache-dtype": "fp8"}, {"seed": 7}, {"quantization": "fp8"}, {"moe-backend": "deep-gemm"},
     {"compilation-config": {"cudagraph_mode": "FULL", "cudagraph_capture_sizes": [4, 8]}},
-    {"compilation-config": '{"cudagraph_mode": "FULL"}'}, {"disable-log-stats": False}, {"port": 8000}, {"api-key": "x"},
+    {"compilation-config": '{"cudagraph_mode": "FULL"}'}, {"disable-log-stats": False},
+    {"port": 8000}, {"api-key": "x"},
     {"limit-mm-per-prompt": {"image": 0}}, {"override-generation-config": {"temperature": 0.6}},
 ])
 def test_what_the_server_takes_is_left_alone(values: dict[str, Any]) -> None:
@@ -61,7 +62,8 @@ def test_what_the_server_takes_is_left_alone(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("values", "hint"), [
     ({"max-number-seqs": 8}, "max-num-seqs"), ({"gpu_memory_utilisation": 0.9}, "gpu-memory-utilization"),
     ({"tensor-paralel-size": 2}, "tensor-parallel-size"), ({"num_speculative_tokens": 3}, "speculative-config"),
-    ({"cudagraph_mode": "FULL"}, "compilation-config"), ({"speculative_conf1g": {"method": "ngram"}}, "speculative-config"),
+    ({"cudagraph_mode": "FULL"}, "compilation-config"),
+    ({"speculative_conf1g": {"method": "ngram"}}, "speculative-config"),
 ])
 def test_an_option_that_the_release_does_not_have_is_an_error_and_the_near_one_is_named(
     values: dict[str, Any], hint: str
@@ -103,7 +105,8 @@ def test_a_switch_in_quotes_is_an_error(switch: str, word: str) -> None:
     ({"suffix_decoding_max_spec_factor": -0.5}, SUFFIX), ({"suffix_decoding_min_token_prob": 1.5}, SUFFIX),
     ({"suffix_decoding_max_tree_depth": "deep"}, SUFFIX), ({"draft_tensor_parallel_size": 0}, NGRAM),
     ({"draft_tensor_parallel_size": "all"}, NGRAM), ({"max_model_len": 0}, NGRAM), ({"max_model_len": "long"}, NGRAM),
-    ({"parallel_drafting": "maybe"}, NGRAM), ({"draft_sample_method": "random"}, NGRAM), ({"moe_backend": "none-such"}, NGRAM),
+    ({"parallel_drafting": "maybe"}, NGRAM), ({"draft_sample_method": "random"}, NGRAM),
+    ({"moe_backend": "none-such"}, NGRAM),
     ({"revision": 7}, NGRAM),
 ])
 def test_a_key_of_speculative_config_out_of_its_bounds_is_an_error(extra: dict[str, Any], base: dict[str, Any]) -> None:

@@ -44,7 +44,8 @@ def json_texts(values: dict[str, Any]) -> str:
 def dotted(values: dict[str, Any]) -> str:
     flat: dict[str, Any] = {}
     for option, value in values.items():
-        flat |= {f"{option}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {option: value}
+        inside = isinstance(value, dict)
+        flat |= {f"{option}.{key}": inner for key, inner in value.items()} if inside else {option: value}
     return yaml.safe_dump(flat, sort_keys=False)
 
 
@@ -115,37 +116,43 @@ def codes(version: str, speculating: str, extra: str = "", *, gpu: str = "H100",
 V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 HYBRID_TARGET = "model: models/hybrid\nmax-model-len: 8192\nmax-num-seqs: 16\n"
 FAULTY: list[tuple[str, str, str, str, dict[str, Any]]] = [
-    ("SPD584", "0.9.2", "eagle3", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.10.2", "eagle", "kv_cache_dtype: fp8_e5m2\n", {}),
-    ("SPD584", "0.20.0", "dflash", "kv-cache-dtype: fp8_e4m3\n", {}),
+    ("SPD584", "0.9.2", "eagle3", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.10.2", "eagle", "kv_cache_dtype: "
+                                                                                              "fp8_e5m2\n", {}),
+    ("SPD584", "0.20.0", "dflash", "kv-cache-dtype: fp8_e4m3\n", {"gpu": "RTX 4090"}),
     ("SPD584", "0.30.0", "dflash", "kv-cache-dtype: fp8_ds_mla\n", {}),
     ("SPD385", "0.6.3", "old ngram", "enable-chunked-prefill: true\n", {}),
     ("SPD385", "0.7.3", "old draft", "enable-chunked-prefill: true\ntensor-parallel-size: 4\n", {}),
-    ("SPD701", "0.32.0", "mtp", "enable-sleep-mode: true\n", {}), ("SPD701", "0.28.0", "draft", "enable-sleep-mode: true\n", {}),
+    ("SPD701", "0.32.0", "mtp", "enable-sleep-mode: true\n", {}),
+    ("SPD701", "0.28.0", "draft", "enable-sleep-mode: true\n", {}),
     ("SPD701", "0.24.0", "dflash", "enable_sleep_mode: true\n", {}),
     ("SPD310", "0.20.0", "eagle3", "tensor-parallel-size: 8\ndecode-context-parallel-size: 2\n", {}),
     ("SPD122", "0.10.0", "mlp", "", {}), ("SPD122", "0.20.0", "mlp", "", {}), ("SPD122", "0.32.0", "mlp", "", {}),
     ("SPD523", "0.9.1", "ngram", "enable-lora: true\n", {}), ("SPD523", "0.10.2", "ngram", "enable-lora: true\n", {}),
     ("SPD145", "0.32.0", "eagle3", "enable-dbo: true\n", V2),
-    ("SPD682", "0.20.0", "mtp", "", {"gpu": "Intel BMG", "target": HYBRID_TARGET}),
+    ("SPD682", "0.20.0", "mtp", "", {"gpu": "Arc Pro B60", "target": HYBRID_TARGET}),
     ("SPD683", "0.12.0", "eagle3", "", {"gpu": "MI300X", "VLLM_ROCM_USE_AITER": "1"}),
     ("SPD683", "0.12.0", "eagle3", "attention-backend: ROCM_AITER_FA\n", {"gpu": "MI300X"}),
     ("SPD381", "0.24.0", "suffix", "async-scheduling: true\n", {}),
     ("SPD345", "0.28.0", "draft", "enforce-eager: true\n", {}),
-    ("SPD122", "0.12.0", "draft", "", {}), ("SPD141", "0.30.0", "suffix", "", V2), ("SPD141", "0.28.0", "ngram", "", V2),
+    ("SPD122", "0.12.0", "draft", "", {}), ("SPD141", "0.30.0", "suffix", "", V2),
+    ("SPD141", "0.28.0", "ngram", "", V2),
     ("SPD222", "0.9.1", "detected", "", {"target": "model: Qwen/Qwen3-8B\nmax-model-len: 8192\n"}),
 ]
 MENDED: list[tuple[str, str, str, str, dict[str, Any]]] = [
-    ("SPD584", "0.12.0", "eagle3", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.9.2", "eagle3", "kv-cache-dtype: auto\n", {}),
-    ("SPD584", "0.9.2", "ngram", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.32.0", "dflash", "kv-cache-dtype: fp8\n", {}),
+    ("SPD584", "0.12.0", "eagle3", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.9.2", "eagle3", "kv-cache-dtype: "
+                                                                                               "auto\n", {}),
+    ("SPD584", "0.9.2", "ngram", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.32.0", "dflash", "kv-cache-dtype: "
+                                                                                              "fp8\n", {}),
     ("SPD385", "0.7.3", "old draft", "enable-chunked-prefill: true\n", {}),
     ("SPD385", "0.7.3", "old ngram", "enable-chunked-prefill: true\n", {}),
     ("SPD385", "0.12.0", "eagle3", "enable-chunked-prefill: true\n", {}),
-    ("SPD701", "0.32.0", "ngram", "enable-sleep-mode: true\n", {}), ("SPD701", "0.32.0", "mtp", "enable-sleep-mode: false\n", {}),
+    ("SPD701", "0.32.0", "ngram", "enable-sleep-mode: true\n", {}),
+    ("SPD701", "0.32.0", "mtp", "enable-sleep-mode: false\n", {}),
     ("SPD310", "0.20.0", "ngram", "tensor-parallel-size: 8\ndecode-context-parallel-size: 2\n", {}),
     ("SPD310", "0.20.0", "eagle3", "tensor-parallel-size: 8\ndecode-context-parallel-size: 1\n", {}),
     ("SPD145", "0.32.0", "eagle3", "enable-dbo: true\n", {}),
-    ("SPD682", "0.30.0", "mtp", "", {"gpu": "Intel BMG", "target": HYBRID_TARGET}),
-    ("SPD682", "0.20.0", "ngram", "", {"gpu": "Intel BMG", "target": HYBRID_TARGET}),
+    ("SPD682", "0.30.0", "mtp", "", {"gpu": "Arc Pro B60", "target": HYBRID_TARGET}),
+    ("SPD682", "0.20.0", "ngram", "", {"gpu": "Arc Pro B60", "target": HYBRID_TARGET}),
     ("SPD683", "0.12.0", "eagle3", "", {"gpu": "MI300X"}), ("SPD683", "0.20.0", "eagle3", "",
                                                            {"gpu": "MI300X", "VLLM_ROCM_USE_AITER": "1"}),
     ("SPD683", "0.12.0", "eagle3", "", {"gpu": "MI300X", "VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_USE_AITER_MHA": "0"}),

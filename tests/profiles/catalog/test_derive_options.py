@@ -78,8 +78,8 @@ class FrontendArgs:
 
 
 def write(folder: Path, version: str = "0.32.0", config: str = CONFIG) -> Path:
-    files = {"config/model.py": config, "config/utils.py": 'ConfigDict(extra="forbid")', "engine/arg_utils.py": ARGUMENTS,
-             "entrypoints/openai/cli_args.py": FRONT}
+    files = {"config/model.py": config, "config/utils.py": 'ConfigDict(extra="forbid")',
+             "engine/arg_utils.py": ARGUMENTS, "entrypoints/openai/cli_args.py": FRONT}
     for name, text in files.items():
         (folder / "vllm" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "vllm" / name).write_text(text)
@@ -111,7 +111,9 @@ def write(folder: Path, version: str = "0.32.0", config: str = CONFIG) -> Path:
     ("port", {"kind": "int"}),
     ("host", {"kind": "text", "optional": True}),
 ])
-def test_an_option_takes_what_its_field_or_its_own_call_says(tmp_path: Path, option: str, fact: dict[str, object]) -> None:
+def test_an_option_takes_what_its_field_or_its_own_call_says(
+    tmp_path: Path, option: str, fact: dict[str, object]
+) -> None:
     assert serve_options(write(tmp_path) / "vllm")[option] == fact
 
 

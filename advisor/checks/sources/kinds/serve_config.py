@@ -12,7 +12,8 @@ TITLE = "a serve config (`vllm serve --config`)"
 RANK = 90
 _EXPECTED = "expected `option: value` lines as `vllm serve --config` takes them"
 _OWN_FILES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
-    (frozenset({"target"}), frozenset({"hardware", "workload", "engine", "candidates", "objective", "trial", "sources"}),
+    (frozenset({"target"}),
+     frozenset({"hardware", "workload", "engine", "candidates", "objective", "trial", "sources"}),
      "a deployment file, not a serve config: `specadvise advise {name}` prices it and writes the vllm.yaml to check; "
      "`--deployment {name}` gives its release and hardware to a check"),
     (frozenset({"schema_version", "decision"}), frozenset(),
