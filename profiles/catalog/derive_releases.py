@@ -40,7 +40,8 @@ def derive_releases(folders: Sequence[Path]) -> dict[str, Any]:
     named = list(zip(versions, (package for _, package in packages), strict=True))
     keys = [(version, mapping_keys(package)) for version, package in named]
     options = {option for _, table in keys for option in table}
-    forbids = [(version, {"": {}} if forbids_unknown_keys(package) else {}) for version, package in named]
+    forbids: list[tuple[str, dict[str, dict[str, Any]]]] = [
+        (version, {"": {}} if forbids_unknown_keys(package) else {}) for version, package in named]
     return {
         "read": versions,
         "refuses_unknown_keys": merged(forbids).get("", []),

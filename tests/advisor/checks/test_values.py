@@ -126,6 +126,12 @@ def test_keys_of_other_mappings_are_judged_as_the_release_does() -> None:
     assert codes({"compilation-config": {"cudagraph_capture_sizes": "all"}}) == {("SPD116", "error")}
 
 
+def test_a_name_of_any_length_leaves_the_finding_short() -> None:
+    for values in ({"x" * 5000: 1}, {"speculative-config": {**NGRAM, "y" * 5000: 1}}):
+        (finding,) = found(values)
+        assert len(finding.message) + len(finding.remedy) <= 700
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(-1e18, 1e18) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3), max_leaves=6)
