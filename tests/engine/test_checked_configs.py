@@ -44,6 +44,7 @@ SEEN_LATER = {
     "SPD304": "the CPU build counts no GPUs",
     "SPD342": "the CPU build captures no graphs",
     "SPD343": "the CPU build captures no graphs",
+    "SPD346": "the CPU build captures no graphs",
     "SPD361": "schedules are read when the scheduler is built",
     "SPD363": "asserted in the first step with another k",
     "SPD383": "padding is looked at when the drafter is built",
