@@ -51,6 +51,7 @@ class Option:
                     or (self.max is not None and number > self.max))
 
 
+@lru_cache(maxsize=4096)
 def was_read(rules: str) -> bool:
     """Whether this release's own list was read; of others only neighbours are known."""
     first, last = (version_tuple(version) for version in _read_ends())
@@ -58,11 +59,13 @@ def was_read(rules: str) -> bool:
     return first <= version and version[:2] <= last[:2]
 
 
+@lru_cache(maxsize=4096)
 def is_newer_than_read(rules: str) -> bool:
     """Whether the release came after the last one that was read."""
     return version_tuple(rules)[:2] > version_tuple(_read_ends()[1])[:2]
 
 
+@lru_cache(maxsize=4096)
 def find_option(name: str, rules: str) -> Option | None:
     """What an option takes in a release; None where the release does not have it.
 
@@ -84,24 +87,28 @@ def option_names(rules: str) -> frozenset[str]:
                      if _fact(spans, rules) is not None)
 
 
+@lru_cache(maxsize=4096)
 def completed(name: str, rules: str) -> str | None:
     """The option that a shortened name stands for: vLLM's parser takes any beginning that only one option has."""
     found = [option for option in option_names(rules) if option.startswith(name)]
     return found[0] if len(found) == 1 and name not in found else None
 
 
+@lru_cache(maxsize=4096)
 def mapping_keys(option: str, rules: str) -> frozenset[str]:
     """Keys that an option's mapping has in a release; empty where they are not fixed or not known."""
     keys: Mapping[str, Any] = compiled("options")["mappings"].get(option, {})
     return frozenset(key for key, spans in keys.items() if _fact(spans, rules) is not None)
 
 
+@lru_cache(maxsize=4096)
 def find_key(option: str, key: str, rules: str) -> Option | None:
     """What a key of an option's mapping takes in a release; None where it is not known there."""
     spans = compiled("options")["mappings"].get(option, {}).get(key)
     return None if spans is None else _option(_fact(spans, rules), f"{option}.{key}")
 
 
+@lru_cache(maxsize=4096)
 def refuses_unknown_keys(rules: str) -> bool:
     """Whether a key that a mapping does not have ends the start; before, it is dropped."""
     return _in_force(compiled("options")["refuses_unknown_keys"], rules) is not None
@@ -119,6 +126,7 @@ def _read_ends() -> tuple[str, str]:
     return str(read[0]), str(read[-1])
 
 
+@lru_cache(maxsize=4096)
 def _neighbours(rules: str) -> tuple[str, str]:
     """The releases read last before and first after this one; twice the same where it was read itself, and beyond the
     ends."""

@@ -13,7 +13,8 @@ _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 16\nmax-nu
            "speculative-config:\n  method: eagle3\n  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
          "  method: draft_model\n  model: Qwen/Qwen3-0.6B\n  num_speculative_tokens: 3\n")
-_SHARDED = "compilation-config:\n  pass_config: {enable_sp: true}\n"
+_SHARDED = ("model: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 8\nmax-num-seqs: 32\ncompilation-config:\n"
+            "  pass_config: {{enable_sp: true}}\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: {}\n")
 _FEW = 32
 """Requests that a server without a stated limit should at least run under graphs."""
 
@@ -166,8 +167,7 @@ RULES = (
          "must be a multiple of the other.", "Choose k so that k + 1 and the tensor parallel size divide one another.",
          "error", "vllm/config/compilation.py of 0.11.2 to 0.32 (adjust_cudagraph_sizes_for_spec_decode); vllm "
                   "pull 29036",
-         Example(_PAIR.replace("tokens: 3", "tokens: 2") + _SHARDED, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}, gpus=2),
-         Example(_PAIR.replace("tokens: 3", "tokens: 1") + _SHARDED, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}, gpus=2),
+         Example(_SHARDED.format(2), gpu="H200", gpus=8), Example(_SHARDED.format(1), gpu="H200", gpus=8),
          _sequence_parallel, releases="0.11.1 and newer"),
     Rule("SPD344", "Draft model without CUDA graphs",
          "The V1 runner of 0.15 to 0.25 captures graphs for the draft and never replays them; the V2 runner has none.",
