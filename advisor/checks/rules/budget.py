@@ -96,7 +96,8 @@ def _below_window(subject: Subject) -> Iterable[Fault]:
             or engine.switch("enable-chunked-prefill") is True):
         return
     yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below the window of {window} "
-                "tokens, and the V0 engine takes prompts whole (chunked prefill is off with speculation): vLLM refuses that.")
+                "tokens, and the V0 engine takes prompts whole (chunked prefill is off with speculation): vLLM refuses "
+                "that.")
 
 
 RULES = (
