@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -89,8 +89,10 @@ def _copies(table: Table, note: Note) -> int:
 def _order(table: Table, note: Note) -> None:
     if table.count() > _LOOKED_THROUGH:
         return
-    back = table.database.one(
-        "SELECT count(*) FROM (SELECT a < lag(a) OVER () AS back FROM r WHERE bad = 0) WHERE back")[0]
+    back, last = 0, None
+    for times in _in_order(table, "a"):
+        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and int(times[0]) < last)
+        last = int(times[-1])
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -172,11 +174,12 @@ def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:
 # --- arrivals ------------------------------------------------------------------------------------------------------
 def load_of(table: Table, note: Note, tpot_s: float | None = None, ttft_s: float | None = None) -> Load:
     """Rate and concurrency. `tpot_s` and `ttft_s` are what the user states for a log without ends."""
-    column = next((one for one in ("a", "e") if table.has(one) and table.database.one(
-        f"SELECT count({one}) FROM r WHERE bad = 0")[0]), None)
-    if column is None:
+    for column in (one for one in ("a", "e") if table.has(one)):
+        low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
+        if n:
+            break
+    else:
         return Load(concurrency=_at_dispatch(table))
-    low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
     span = (high - low) / 1e6
     if column == "e":
         note("only the ends of requests are known: the rate is that of ends")
@@ -209,14 +212,19 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    rows = table.count()
-    for start in range(0, rows, _CHUNK):
-        rows_at = f"rowid BETWEEN {start} AND {start + _CHUNK - 1}"
-        found = table.database.arrays(
-            f"SELECT {column} AS v FROM r WHERE {rows_at} AND bad = 0 AND {column} IS NOT NULL")
-        bins = ((found["v"] - low) * (1e-6 / width)).astype(np.int64)
+    for times in _in_order(table, column):
+        bins = ((times - low) * (1e-6 / width)).astype(np.int64)
         counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
     return counts
+
+
+def _in_order(table: Table, column: str) -> Iterator[npt.NDArray[np.int64]]:
+    """The times of a column in the order of the log, so many rows at once."""
+    for start in range(0, table.count(), _CHUNK):
+        found = table.database.arrays(f"SELECT {column} AS v FROM r WHERE rowid BETWEEN {start} AND "
+                                      f"{start + _CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")
+        if len(found["v"]):
+            yield found["v"]
 
 
 # --- running requests ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,11 @@ class Resolved:
 
     parts: tuple[str, ...]
     unit: str
-    """A key of SECONDS, `iso`, `count`, `share` or `name`."""
+    """A key of SECONDS, `iso`, `count`, `share`, `name`, or `text`: a length worked out from a text."""
+    leaves: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """Of a text: where its parts stand, and their types."""
+    sql: str = ""
+    """Of a text: its tokens, {0}, {1}, ... being the leaves."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,20 @@ class Plan:
     head: Head
     fields: Mapping[str, tuple[Resolved, ...]]
     needs: tuple[str, ...]
+    estimated: bool = False
+    """Whether lengths are worked out from texts."""
+
+    @property
+    def in_python(self) -> bool:
+        """Whether it holds times in a writing that only Python's reader knows."""
+        times = [plain(".".join(place.parts)) for places in self.fields.values() for place in places
+                 if place.unit == "iso" and self.head.container != "parquet"]
+        return any(isinstance(text, str) and not _ISO.fullmatch(text.strip()) and moment(text) is not None
+                   for key in times for text in self.head.values.get(key, ()))
+
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?\s*(Z|[+-]\d\d(:?\d\d)?)?)?")
+"""Times that the table engine reads as Python does."""
 
 
 def plan_of(form: TableFormat, head: Head) -> Plan:
@@ -189,6 +208,8 @@ def _coalesced(parts: list[str]) -> str:
 
 
 def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
+    if place.unit == "text":
+        return place.sql.format(*(".".join(map(named, parts)) for parts, _ in place.leaves))
     value = ".".join(map(named, place.parts))
     typed = column_type(plan, place, tolerant=tolerant)
     parquet = plan.head.container == "parquet"

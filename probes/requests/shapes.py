@@ -15,6 +15,8 @@ from typing import Any, Literal
 Unit = Literal["s", "ms", "us", "ns", "time", "count", "name", "share"]
 """`time` is an ISO text or a number whose size tells its unit."""
 
+Statistic = Literal["mean", "median"]
+
 FIELDS: Mapping[str, Unit] = {
     "arrival": "time", "end": "time", "queued": "time", "scheduled": "time", "first": "time", "last": "time",
     "latency": "s", "ttft": "s", "tpot": "s", "prompt": "count", "output": "count", "cached": "count",
@@ -35,8 +37,9 @@ class Place:
 
 
 def plain(name: str) -> str:
-    """A column name as it is compared: case, spaces and dashes make no difference."""
-    return re.sub(r"[\s\-]+", "_", name.strip().lower())
+    """A column name as it is compared: case, spaces, dashes and underscores make no difference, so that promptTokens
+    is prompt_tokens."""
+    return re.sub(r"[\s\-_]+", "", name.strip().lower())
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Head:
     header: bool = True
     quoted: bool = False
     """Whether quotation marks are in what was looked at."""
+    wrapped: str = ""
+    """The key under which each JSON object holds a line of a log, where a container or collector wrapped it."""
 
     def has(self, *names: str) -> bool:
         return all(plain(name) in self.keys for name in names)
@@ -135,12 +140,19 @@ class Total:
     ttft: float | None = None
     tpot: float | None = None
     latency: float | None = None
+    statistic: Statistic = "mean"
+    """What the three times before it are over the requests."""
     concurrency: Mapping[str, float] = field(default_factory=dict)
     concurrency_basis: str = ""
     models: tuple[str, ...] = ()
     engine: Mapping[str, Any] | None = None
     """What a server log says of the engine: throughput, versions, speculation."""
     notes: tuple[str, ...] = ()
+
+
+def nothing_succeeded(failed: int, models: tuple[str, ...] = ()) -> Total:
+    """A run of which no request succeeded: the zeros that tools write then are no measurements."""
+    return Total(failed=failed, models=models, notes=("no request succeeded: nothing was measured",))
 
 
 @dataclass(frozen=True)
@@ -165,6 +177,8 @@ class RecordFormat:
     text: bool = False
     notes: tuple[str, ...] = ()
     rank: int = 50
+    as_columns: Callable[[Head], Any] | None = None
+    """The plan (`plan.Plan`) by which the table engine reads the file where no tokenizer is asked for, or None."""
 
 
 Format = TableFormat | RecordFormat

@@ -208,20 +208,21 @@ def _tree(plan: Plan) -> dict[str, str]:
     tree: dict[str, object] = {}
     for places in plan.fields.values():
         for place in places:
-            here: dict[str, object] = tree
-            for part in place.parts[:-1]:
-                inner = here.get(part)
-                if not isinstance(inner, dict):
-                    inner = here[part] = {}
-                here = inner
-            here.setdefault(place.parts[-1], column_type(plan, place, tolerant=True))
+            for parts, kind in place.leaves or ((place.parts, column_type(plan, place, tolerant=True)),):
+                here: dict[str, object] = tree
+                for part in parts[:-1]:
+                    inner = here.get(part)
+                    if not isinstance(inner, dict):
+                        inner = here[part] = {}
+                    here = inner
+                here.setdefault(parts[-1], kind)
 
-    def kind(value: object) -> str:
+    def typed(value: object) -> str:
         if isinstance(value, dict):
-            return "STRUCT(" + ", ".join(f"{named(name)} {kind(inner)}" for name, inner in value.items()) + ")"
+            return "STRUCT(" + ", ".join(f"{named(name)} {typed(inner)}" for name, inner in value.items()) + ")"
         return str(value)
 
-    return {name: kind(value) for name, value in tree.items()}
+    return {name: typed(value) for name, value in tree.items()}
 
 
 def bad_lines(table: Table, plan: Plan, source: Source, limit: int) -> dict[str, list[int]]:
