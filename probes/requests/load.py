@@ -89,7 +89,8 @@ def _copies(table: Table, note: Note) -> int:
 def _order(table: Table, note: Note) -> None:
     if table.count() > _LOOKED_THROUGH:
         return
-    back, last = 0, None
+    back = 0
+    last: int | None = None
     for times in _in_order(table, "a"):
         back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and int(times[0]) < last)
         last = int(times[-1])
