@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.numbers import FiniteRange
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from profiles.errors import InputError
 
@@ -54,9 +55,9 @@ def task_of(name: str | None) -> Task | None:
               help="ngram or suffix; repeat. Default: all that can be replayed here.")
 @click.option("--lookup", "lookups", multiple=True, metavar="MIN-MAX",
               help=f"n-gram lengths to look for, such as 2-4; repeat. Default: every pair up to {MAX_LOOKUP}.")
-@click.option("--spec-factor", "factors", multiple=True, type=click.FloatRange(min=0, min_open=True),
+@click.option("--spec-factor", "factors", multiple=True, type=FiniteRange(min=0, max=1000, min_open=True),
               help="suffix_decoding_max_spec_factor to try; repeat. Default: the engine's, 1.")
-@click.option("--min-token-prob", "least", multiple=True, type=click.FloatRange(0, 1),
+@click.option("--min-token-prob", "least", multiple=True, type=FiniteRange(0, 1),
               help="suffix_decoding_min_token_prob to try; repeat. Default: the engine's, 0.1.")
 @click.option("--concurrency", "running", type=click.IntRange(1, 10_000), default=1, show_default=True,
               help="Requests walked side by side: suffix decoding learns from those that run and ran.")

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import click
 
+from advisor.cli.numbers import FiniteRange
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from profiles.errors import InputError
 
 _MOST = 100_000
+MOST_MS = 1e7
+"""Hours for a token: what is larger is another unit."""
 
 
 @click.command("requests")
@@ -22,16 +25,17 @@ _MOST = 100_000
 @click.option("--as", "form", metavar="FORMAT", help="Read the files as this format instead of recognising it.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), metavar="FOLDER",
               help="The target's tokenizer (a folder with tokenizer.json), for logs with text and no token counts.")
-@click.option("--tpot", "tpot_ms", type=click.FloatRange(min=0, min_open=True), metavar="MS",
+@click.option("--tpot", "tpot_ms", type=FiniteRange(min=0, max=MOST_MS, min_open=True), metavar="MS",
               help="Time per output token, for the running requests of a log without ends (Little's law).")
-@click.option("--ttft", "ttft_ms", type=click.FloatRange(min=0), metavar="MS", help="With --tpot: time to first token.")
+@click.option("--ttft", "ttft_ms", type=FiniteRange(min=0, max=MOST_MS), metavar="MS",
+              help="With --tpot: time to first token.")
 @click.option("--lenient", is_flag=True, help="Go on with a file that has more bad lines than good ones.")
 @click.option("--sample-prompts", "count", type=click.IntRange(1, _MOST), metavar="N",
               help="Also draw N prompts, stratified by task and length, for `trial --prompts`.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="PROMPTS.jsonl",
               help="Where --sample-prompts writes.")
-@click.option("--interval", "width", type=float, default=0.05, show_default=True,
-              help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
+@click.option("--interval", "width", type=FiniteRange(0, 1, min_open=True, max_open=True), default=0.05,
+              show_default=True, help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
               help="Also write the evidence to this file, for `advise --evidence`.")
 @format_option("text", "json")

@@ -12,6 +12,7 @@ from probes.requests.database import connect, quoted
 from probes.requests.formats import formats
 from probes.requests.shapes import Format, Head, RecordFormat, number, plain
 from probes.requests.sources import DOCUMENT_BYTES, HEAD_BYTES, Source, head_of, is_parquet, lines_of, whole
+from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 
 _RECORDS = 200
@@ -51,7 +52,8 @@ def head(source: Source) -> Head:
 
 def _log_inside(found: Head) -> Head | None:
     """The log whose lines these objects wrap, where a format for logs knows it."""
-    if found.container != "jsonl":
+    if found.container != "jsonl" or any(found.has(place.path) for place in VOCABULARY["prompt"]):
+        # Requests with their tokens are what they say they are, whatever their users write.
         return None
     for key in _WRAPPERS:
         lines = tuple(one[key] for one in found.records if isinstance(one.get(key), str))

@@ -17,8 +17,8 @@ def one_server(first: Scrape, second: Scrape, paths: tuple[Path, Path]) -> str |
     the wrong order."""
     one, other = paths
     if first.names.engine != second.names.engine:
-        raise InputError(f"{one} is of {first.names.engine} and {other} of {second.names.engine}: give two dumps of one "
-                         "server")
+        raise InputError(f"{one} is of {first.names.engine} and {other} of {second.names.engine}: give two dumps of "
+                         "one server")
     models, others = first.models, second.models
     if models and others and not set(models) & set(others):
         raise InputError(f"{one} is of a server of {_named(models)} and {other} of one of {_named(others)}: give two "
