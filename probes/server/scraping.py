@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import ipaddress
 import re
@@ -195,6 +196,9 @@ def read_dump(path: Path) -> Scrape:
             body = gzip.decompress(body)
         except (EOFError, OSError, zlib.error):
             raise InputError(f"{path} is a damaged gzip file: save the page again") from None
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # What a Windows shell writes when a page is sent to a file.
+        body = body.decode("utf-16", "replace").encode("utf-8")
     return read_metrics(_decode(body, str(path), InputError), str(path), failure=InputError)
 
 

@@ -351,6 +351,8 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
     page = tmp_path / "page.prom"
     page.write_bytes(gzip.compress(metrics(1)))
     assert probe_server(str(page)).engine == "vllm"
+    page.write_text(metrics(1).decode(), encoding="utf-16")
+    assert probe_server(str(page)).engine == "vllm"
     page.write_bytes(gzip.compress(metrics(1))[:-20])
     with pytest.raises(InputError, match="damaged gzip"):
         probe_server(str(page))
