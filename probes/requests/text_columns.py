@@ -29,15 +29,15 @@ def _content(text: str) -> str:
 
 
 def _joined(messages: str) -> str:
-    """Bytes of all messages, with the blank lines between them."""
-    return (f"(coalesce(list_sum([{_content('m.content')} FOR m IN {messages}]), 0) "
-            f"+ 2 * greatest(len({messages}) - 1, 0))")
+    """Bytes of all messages, with the blank lines between them; nothing where there are none."""
+    return (f"CASE WHEN len({messages}) > 0 THEN list_sum([{_content('m.content')} FOR m IN {messages}]) "
+            f"+ 2 * (len({messages}) - 1) END")
 
 
 _SAID = "[t FOR t IN {0} IF coalesce(t.\"from\", t.\"role\", '') <> 'system']"
 _ASKED = (f"CASE WHEN len({_SAID}) > 1 AND coalesce({_SAID}[1].\"from\", {_SAID}[1].\"role\") IN ('human', 'user') "
           f"THEN nullif(strlen(coalesce({_SAID}[1].\"value\", {_SAID}[1].\"content\")), 0) END")
-_ANSWERED = f"coalesce(strlen(coalesce({_SAID}[2].\"value\", {_SAID}[2].\"content\")), 0)"
+_ANSWERED = f"CASE WHEN len({_SAID}) > 1 THEN coalesce(strlen(coalesce({_SAID}[2].\"value\", {_SAID}[2].\"content\")), 0) END"
 _MESSAGE = "{0}[1].\"message\""
 _SPOKEN = (f"coalesce(strlen(coalesce({_MESSAGE}.\"reasoning_content\", {_MESSAGE}.\"reasoning\")), 0) "
            f"+ {_content(_MESSAGE + '.content')} "

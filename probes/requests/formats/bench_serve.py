@@ -66,7 +66,8 @@ def _detailed(document: Mapping[str, Any]) -> Iterator[Row | Bad]:
 
 def _total(document: Mapping[str, Any]) -> Total:
     models = tuple(str(document[key]) for key in ("model_id",) if document.get(key))
-    done, failed = int(number(document.get("completed")) or 0), int(number(document.get("failed")) or 0)
+    done = int(number(document.get("completed", document.get("num_prompts"))) or 0)
+    failed = int(number(document.get("failed")) or 0)
     if not done:
         return nothing_succeeded(failed, models)
     duration = number(document.get("duration"))
