@@ -58,7 +58,7 @@ class Plan:
                    for key in times for text in self.head.values.get(key, ()))
 
 
-_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?\s*(Z|[+-]\d\d(:?\d\d)?)?)?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?\s*(Z|UTC|[+-]\d\d(:?\d\d)?)?)?")
 """Times that the table engine reads as Python does."""
 
 
@@ -187,13 +187,17 @@ def _failed(status: Any) -> bool:
     return code >= 400 if code is not None else str(status).lower() in _FAILED_WORDS
 
 
+ZONED = "TIMESTAMPTZ"
+"""A TIMESTAMP passes over the zone that a text states; what states none is taken as UTC (`database.connect`)."""
+
+
 # --- in SQL --------------------------------------------------------------------------------------------------------
 def column_type(plan: Plan, place: Resolved, *, tolerant: bool) -> str:
     """The type a column is read as. The tolerant reading takes texts and tries to cast them."""
     if place.unit == "name" or (tolerant and plan.head.container == "csv"):
         return "VARCHAR"
     if place.unit == "iso":
-        return "TIMESTAMP" if plan.head.container == "csv" else "VARCHAR"
+        return ZONED if plan.head.container == "csv" else "VARCHAR"
     return "BIGINT" if place.unit == "count" and plan.head.container == "csv" else "DOUBLE"
 
 
@@ -216,8 +220,7 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
     if place.unit == "name":
         return f"nullif({value}::VARCHAR, '')"
     if place.unit == "iso":
-        return f"epoch_us({value})" if typed == "TIMESTAMP" and not parquet else (
-            f"epoch_us(try_cast({value} AS TIMESTAMP))")
+        return f"epoch_us({value})" if typed == ZONED else f"epoch_us(try_cast({value} AS {ZONED}))"
     if typed == "VARCHAR" or parquet:
         value = f"try_cast({value} AS DOUBLE)"
         typed = "DOUBLE"

@@ -37,7 +37,8 @@ def _joined(messages: str) -> str:
 _SAID = "[t FOR t IN {0} IF coalesce(t.\"from\", t.\"role\", '') <> 'system']"
 _ASKED = (f"CASE WHEN len({_SAID}) > 1 AND coalesce({_SAID}[1].\"from\", {_SAID}[1].\"role\") IN ('human', 'user') "
           f"THEN nullif(strlen(coalesce({_SAID}[1].\"value\", {_SAID}[1].\"content\")), 0) END")
-_ANSWERED = f"CASE WHEN len({_SAID}) > 1 THEN coalesce(strlen(coalesce({_SAID}[2].\"value\", {_SAID}[2].\"content\")), 0) END"
+_ANSWERED = (f"CASE WHEN len({_SAID}) > 1 "
+             f"THEN coalesce(strlen(coalesce({_SAID}[2].\"value\", {_SAID}[2].\"content\")), 0) END")
 _MESSAGE = "{0}[1].\"message\""
 _SPOKEN = (f"coalesce(strlen(coalesce({_MESSAGE}.\"reasoning_content\", {_MESSAGE}.\"reasoning\")), 0) "
            f"+ {_content(_MESSAGE + '.content')} "
