@@ -34,11 +34,12 @@ VOCABULARY: Places = {
         "latency_s latency_seconds latency_ms:ms e2e_latency_s e2e_latency_ms:ms e2e_latency e2e_s e2e_ms:ms "
         "e2el_ms:ms e2el total_time_s total_time_ms:ms total_latency_s total_latency_ms:ms duration_s duration_ms:ms "
         "response_time_s response_time_ms:ms request_latency_s request_latency_ms:ms elapsed_s elapsed_ms:ms "
-        "elapsed_time Elapsed~time request_duration_ms:ms end_to_end_latency_s end_to_end_latency_ms:ms e2e_latency_seconds latency "
-        "duration"
+        "elapsed_time Elapsed~time request_duration_ms:ms end_to_end_latency_s end_to_end_latency_ms:ms "
+        "e2e_latency_seconds latency duration"
     ),
     "ttft": _places(
-        "ttft_s ttft_seconds time_to_first_token_seconds ttft_ms:ms time_to_first_token_s time_to_first_token_ms:ms time_to_first_token ttft "
+        "ttft_s ttft_seconds time_to_first_token_seconds "
+        "ttft_ms:ms time_to_first_token_s time_to_first_token_ms:ms time_to_first_token ttft "
         "first_token_latency_s first_token_latency_ms:ms first_chunk_time"
     ),
     "tpot": _places(
