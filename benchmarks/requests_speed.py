@@ -63,7 +63,7 @@ def write_azure(path: Path, rows: int) -> None:
 def write_texts(path: Path, rows: int) -> None:
     """Prompts and answers without token counts: words drawn from a small stock."""
     draw = np.random.default_rng(0)
-    words = np.array("the a of to and in is it you that he was for on are with as I his they".split())
+    words = np.array(["the", "a", "of", "and", "in", "is", "that", "was", "for", "on", "are", "with", "they", "which"])
     times, prompts, outputs = _rows(min(rows, _BLOCK))
     with path.open("w") as stream:
         for written in range(0, rows, len(times)):

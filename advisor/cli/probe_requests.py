@@ -35,7 +35,8 @@ MOST_MS = 1e7
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="PROMPTS.jsonl",
               help="Where --sample-prompts writes.")
 @click.option("--interval", "width", type=FiniteRange(0, 1, min_open=True, max_open=True), default=0.05,
-              show_default=True, help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
+              show_default=True,
+              help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
               help="Also write the evidence to this file, for `advise --evidence`.")
 @format_option("text", "json")

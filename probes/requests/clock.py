@@ -38,7 +38,8 @@ def moment(value: Any, unit: str = "time") -> float | None:
     text = re.sub(r"\.(\d{1,5})(?=\D|$)", lambda m: "." + m[1].ljust(6, "0"), text)
     text = re.sub(r"([+-]\d\d)$", r"\1:00", text) if len(text) > 16 else text
     text = re.sub(r"\s+UTC$|\s+GMT$", "+00:00", text)
-    for form in (None, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S%z", "%Y/%m/%d %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
+    for form in (None, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S%z",
+                 "%Y/%m/%d %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
         try:
             when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
         except ValueError:

@@ -19,7 +19,8 @@ VOCABULARY: Places = {
         "arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts arrival_timestamp arrived_at arrival "
         "request_start_time request_start_ns:ns start_time_ns:ns start_time_ms:ms start_time startTime start_ts "
         "started_at start submit_time sent_at send_time request_time requested_at queued_at timestamp_ms:ms "
-        "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp request_created_at start_timestamp "
+        "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp "
+        "request_created_at start_timestamp "
         "submitted_at"
     ),
     "end": _places(

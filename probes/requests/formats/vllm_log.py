@@ -28,6 +28,7 @@ _SPEC_V0 = re.compile(r"Speculative metrics: .*?Number of speculative tokens: (\
                       r"Number of draft tokens: (\d+), Number of emitted tokens: (\d+)")
 _INIT = re.compile(r"Initializing (?:a|an) (?:V1 )?LLM engine \(v?([^)\s]+)\) with config: (.*)")
 _API = re.compile(r"vLLM API server version ([0-9][\w.+]*)")
+_BANNER = re.compile(r"[▀▄█].*\bversion ([0-9][\w.+]*)")
 _CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
 _SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
 _REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)"
@@ -110,7 +111,7 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
             log.models[model[1]] = None
         if config := _SPEC_CONFIG.search(found[2]):
             log.configs[config[1]] = None
-    elif (found := _API.search(line)) is not None:
+    elif (found := _API.search(line) or _BANNER.search(line)) is not None:
         log.versions[found[1]] = None
     elif " GiB" in line or " GB" in line or "KV cache size" in line or "Maximum concurrency" in line:
         for name, pattern in _SIZES.items():
