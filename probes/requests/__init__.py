@@ -72,7 +72,7 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
 
         plans = [plan(form, one) for form, one in zip(forms, heads, strict=True)]
         columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
-        reading = Reading(Table(database, columns), count_tokens, Path(folder))
+        reading = Reading(Table(database, columns, len(sources)), count_tokens, Path(folder))
         for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
             for note in (*source.notes, *form.notes):
                 reading.note(note)

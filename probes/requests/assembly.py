@@ -33,7 +33,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     skipped = dict(reading.bad)
     if copies:
         skipped[COPY] = copies
-    rows = int(table.database.one("SELECT count(*) FROM r WHERE bad = 0")[0])
+    rows = table.good()
     found = load_of(table, reading.note, _s(options.tpot_ms), _s(options.ttft_ms)) if rows else Load()
     prompt, prompts = figures.lengths(table, "p")
     output, outputs = figures.lengths(table, "o")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 Unit = Literal["s", "ms", "us", "ns", "time", "count", "name", "share"]
@@ -36,6 +37,7 @@ class Place:
     """None: the field's own unit."""
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A column name as it is compared: case, spaces, dashes and underscores make no difference, so that promptTokens
     is prompt_tokens."""
