@@ -187,17 +187,24 @@ def _failed(status: Any) -> bool:
     return code >= 400 if code is not None else str(status).lower() in _FAILED_WORDS
 
 
+_ZONE = re.compile(r":\d\d(\.\d+)?\s*([A-Za-z]|[+-]\d\d)")
 ZONED = "TIMESTAMPTZ"
 """A TIMESTAMP passes over the zone that a text states; what states none is taken as UTC (`database.connect`)."""
 
 
 # --- in SQL --------------------------------------------------------------------------------------------------------
+def _clock(plan: Plan, place: Resolved) -> str:
+    """Reading zones costs as much again as reading the times: only where the file states any."""
+    values = plan.head.values.get(plain(".".join(place.parts)), ())
+    return ZONED if any(_ZONE.search(str(value)) for value in values) else "TIMESTAMP"
+
+
 def column_type(plan: Plan, place: Resolved, *, tolerant: bool) -> str:
     """The type a column is read as. The tolerant reading takes texts and tries to cast them."""
     if place.unit == "name" or (tolerant and plan.head.container == "csv"):
         return "VARCHAR"
     if place.unit == "iso":
-        return ZONED if plan.head.container == "csv" else "VARCHAR"
+        return _clock(plan, place) if plan.head.container == "csv" else "VARCHAR"
     return "BIGINT" if place.unit == "count" and plan.head.container == "csv" else "DOUBLE"
 
 
@@ -220,7 +227,7 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
     if place.unit == "name":
         return f"nullif({value}::VARCHAR, '')"
     if place.unit == "iso":
-        return f"epoch_us({value})" if typed == ZONED else f"epoch_us(try_cast({value} AS {ZONED}))"
+        return f"epoch_us({value})" if typed in (ZONED, "TIMESTAMP") else f"epoch_us(try_cast({value} AS {ZONED}))"
     if typed == "VARCHAR" or parquet:
         value = f"try_cast({value} AS DOUBLE)"
         typed = "DOUBLE"
