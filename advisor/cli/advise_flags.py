@@ -37,6 +37,15 @@ _PLACES: dict[str, tuple[KeyPath, str]] = {
 }
 
 
+def prompts_file(name: str) -> str:
+    """The absolute path of a file of prompts; InputError where there is none, also for a run that would not read it."""
+    path = os.path.abspath(os.path.expanduser(name))
+    if not os.path.exists(path) or os.path.isdir(path):
+        raise InputError(f"--prompts {shown(name)}: there is no such file; name a JSONL file with one prompt a line, "
+                         "or leave it out for the built-in prompts")
+    return path
+
+
 def flags_of(given: dict[str, Any]) -> Flags:
     """The flags that were given, each at its place in a deployment, under the name to use in messages."""
     flags: Flags = {}
@@ -47,7 +56,7 @@ def flags_of(given: dict[str, Any]) -> Flags:
         if name == "task":
             value = list(value)
         elif name == "prompts":
-            value = os.path.abspath(value)
+            value = prompts_file(value)
         elif name == "trial" and value is False:
             flag = "--no-trial"
         flags[place] = (flag, value)

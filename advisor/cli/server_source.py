@@ -104,8 +104,10 @@ def _token(variable: str | None) -> str | None:
         return None
     token = os.environ.get(variable, "").strip()
     if not token:
-        raise InputError(f"--token-env names {variable!r}, which is not set: put the server's API key in it (the key "
-                         "itself does not belong on the command line)")
+        # What was given is not shown: it may be the key itself.
+        raise InputError("--token-env does not name an environment variable that is set: put the server's API key in a "
+                         f"variable, {TOKEN_VARIABLE} for example, and give the variable's name (the key itself does "
+                         "not belong on the command line)")
     return token
 
 

@@ -350,7 +350,11 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
         probe_server(str(tmp_path))
     page = tmp_path / "page.prom"
     page.write_bytes(gzip.compress(metrics(1)))
-    with pytest.raises(InputError, match="gzip"):
+    assert probe_server(str(page)).engine == "vllm"
+    page.write_text(metrics(1).decode(), encoding="utf-16")
+    assert probe_server(str(page)).engine == "vllm"
+    page.write_bytes(gzip.compress(metrics(1))[:-20])
+    with pytest.raises(InputError, match="damaged gzip"):
         probe_server(str(page))
 
 
