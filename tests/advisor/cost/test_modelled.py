@@ -94,7 +94,8 @@ def test_prefill_grows_with_the_prompt_and_is_compute_bound() -> None:
 
 
 def test_eight_bit_kv_shortens_steps_over_long_contexts() -> None:
-    plain, narrow = (ModelledCost.of(gpu_situation("H100", engine={"kv_cache_dtype": kind})) for kind in ("auto", "fp8"))
+    kinds = ("auto", "fp8")
+    plain, narrow = (ModelledCost.of(gpu_situation("H100", engine={"kv_cache_dtype": kind})) for kind in kinds)
     assert narrow.target(32, 32, 8000).ms < 0.8 * plain.target(32, 32, 8000).ms
     assert narrow.target(1, 1, 0).ms == pytest.approx(plain.target(1, 1, 0).ms)
 
