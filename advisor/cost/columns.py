@@ -62,9 +62,10 @@ class Rows:
             np.atleast_1d(np.asarray(value, dtype=float)) for value in (k, running, prompt_tokens, output_tokens)
         ))
         rows = len(ks)
+        graph_tokens = {k: self._graph_tokens(k) for k in {int(each) for each in ks}}
         columns: dict[str, Any] = {name: np.repeat(column, rows) for name, column in one.of.items()}
         columns.update(k=ks, running=runnings, prompt=prompts, output=outputs, cached=np.full(rows, cached_share),
-                       graph_tokens=np.array([self._graph_tokens(int(each)) for each in ks]))
+                       graph_tokens=np.array([graph_tokens[int(each)] for each in ks]))
         return Table(columns, one.cases * rows, one.labels * rows)
 
     @cached_property

@@ -78,7 +78,7 @@ def assert_alike(pricing: Pricing, cells: Sequence[tuple[int, int]], lines: list
         wanted = (line["speedup"], line["speedup_low"], line["speedup_high"], line["acceptance_length"])
         assert found == pytest.approx(wanted, rel=0.01), (k, load)
         assert cell.probability_of_gain == pytest.approx(line["probability_of_gain"], abs=0.03), (k, load)
-        assert cell.limited_by == line["limited_by"] or line["limited_by"] == "overhead", (k, load)
+        assert cell.limited_by == line["limited_by"], (k, load)
 
 
 @pytest.mark.parametrize("gpu", GPUS)
