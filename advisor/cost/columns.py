@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from advisor.cases.case import Case
-from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, card_of, draft_of, stored_bits, target_of
+from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, card_of, draft_of, target_of
 from advisor.cases.model import Model, shipped_model
+from advisor.cases.names import stored_bits
 from advisor.cases.table import Table, table_of
 from advisor.cost.constants import constants
 from advisor.cost.machine import engine_limits
@@ -95,9 +97,10 @@ class Rows:
         table, _ = table_of([self._case(candidate, family)], [(self._card, self._target, self._draft(candidate))])
         on_cpu = self.situation.runner == "cpu"
         eager = engine.enforce_eager and not on_cpu
+        budget = engine_limits(self.situation).max_num_batched_tokens if on_cpu else engine.max_num_batched_tokens
         columns: Mapping[str, Any] = {
             **table.of,
-            "budget": np.array([float(engine.max_num_batched_tokens or token_budget(table.of)[0])]),
+            "budget": np.array([float(budget or token_budget(table.of)[0])]),
             # How many requests fit is the memory plan's answer here, not that of weights and KV alone.
             "memory": np.array([np.inf]),
             "eager": np.array([float(eager)]),
@@ -109,15 +112,17 @@ class Rows:
         """What a line of cases would say: names label what acceptance is known of, nulls are what nobody stated."""
         deployment, workload = self.situation.deployment, self.situation.deployment.workload
         engine = deployment.engine
+        on_cpu = self.situation.runner == "cpu"
         stated = 1.0 if traffic_of(self.situation).lengths_stated else None
         return Case(
-            id=None, gpu=None, n_gpus=None, tensor_parallel=engine.tensor_parallel_size, target=deployment.target.id,
-            target_params_b=None, active_params_b=None, draft=candidate.draft.id if candidate.draft else None,
+            id=None, gpu=None if self._card.assumed and not on_cpu else self._card.name, n_gpus=None,
+            tensor_parallel=engine.tensor_parallel_size, target=deployment.target.id, target_params_b=None,
+            active_params_b=None, draft=candidate.draft.id if candidate.draft else None,
             draft_params_b=None, method=candidate.method, engine="vllm", engine_version=self.situation.release.version,
             dtype=None, quantization=None, k=1, tree=False, load_kind="concurrency", load_value=1.0,
             temperature=workload.sampling.temperature if workload.temperature_stated else None, task=None,
-            family=family, prompt_len=stated, output_len=stated, metric=None, acceptance_length=None, per_position=(),
-            measured=(),
+            family=family, prompt_len=stated, output_len=stated, metric=None, acceptance_length=None,
+            acceptance_log_sd=0.0, measured=(),
         )  # fmt: skip
 
     @cached_property
@@ -126,7 +131,7 @@ class Rows:
             return card_of(self.situation.gpu)
         known = constants()["cpu_engine"]
         rate = float(known["tflops"])
-        return CardFacts("cpu", float(known["bandwidth_gbs"]), 0.0, rate, rate, rate, _CPU_LINK_GBS, nvlink=False,
+        return CardFacts("cpu", float(known["bandwidth_gbs"]), math.inf, rate, rate, rate, _CPU_LINK_GBS, nvlink=False,
                          consumer=False, amd=False, assumed=True)
 
     @cached_property
@@ -154,10 +159,11 @@ class Rows:
         """Largest step, in tokens, that runs under captured graphs."""
         engine, gpu = self.situation.deployment.engine, self.situation.gpu
         arguments = {key.replace("-", "_"): value for key, value in engine.extra_args.items()}
-        sizes = arguments.get("cudagraph_capture_sizes")
-        stated = arguments.get("max_cudagraph_capture_size") or (max(sizes) if isinstance(sizes, list) and sizes else 0)
-        if isinstance(stated, int) and stated > 0:
-            return float(stated)
+        listed = arguments.get("cudagraph_capture_sizes")
+        sizes = [*(listed if isinstance(listed, list) else ()), arguments.get("max_cudagraph_capture_size")]
+        stated = [size for size in sizes if isinstance(size, int) and size > 0]
+        if stated:
+            return float(max(stated))
         capability = gpu.compute_capability if gpu is not None else None
         most = engine_limits(self.situation).max_num_seqs
         return float(max(1, self.situation.release.capture_ceiling(most, k, capability)))
