@@ -188,8 +188,11 @@ class ModelledCost:
         steps = tokens.output / given
         # Loaded and idle, a request's steps are plain ones and the idle speculation's overhead.
         own = np.where(c["k"] > 0, own, plain + steps * overhead)
-        fresh = tokens.prompt * (1.0 - tokens.cached_share)
-        alone = _prompt_ms(c, p, max(1.0, fresh), 0.5 * fresh) + np.where(c["k"] > 0, times.draft_prefill, 0.0)
+        fresh = max(1.0, tokens.uncached)
+        # A prompt beyond the token budget takes several passes, each of which reads the weights.
+        further = np.ceil(fresh / token_budget(c)) - 1.0
+        alone = _prompt_ms(c, p, fresh, 0.5 * fresh) + further * _prompt_ms(c, p, 1.0, 0.0)
+        alone = alone + np.where(c["k"] > 0, times.draft_prefill, 0.0)
         shift = self._shift(table, given) if method(candidate.method).drafter != "none" else np.zeros(len(table))
         found = []
         for i in range(len(table)):
