@@ -55,7 +55,7 @@ class Pricing:
     _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
     _plans: dict[tuple[str, int], Memory] = field(default_factory=dict)
     _requests: dict[tuple[str, int, float, float, Tokens], Request] = field(default_factory=dict)
-    _log_sds: dict[tuple[str, int, float, float, float], float] = field(default_factory=dict)
+    _spreads: dict[tuple[str, int, float, float, float], tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
@@ -170,12 +170,14 @@ class Pricing:
         if not null and isinstance(self.cost, MeasuredCost):
             decode_q, speed_q, chance_sd = self._measured_speed(candidate, k, base, own, threshold, source)
         elif not null and isinstance(self.cost, ModelledCost):
-            chance_sd = self._modelled_log_sd(self.cost, candidate, k, running)
-            reach = Z80 * chance_sd
-            speed_q = _between(ratio, reach, reach, k, source)
+            below, above = self._modelled_spread(self.cost, candidate, k, running)
+            speed_q = _between(ratio, Z80 * below, Z80 * above, k, source)
+            chance_sd = above if ratio < threshold else below
             # Prefill, which both sides pay, dilutes end to end what is not known of decode.
-            reach /= max(_LEAST_DECODE, own.decode_share)
-            decode_q = _between(own.acceptance_length * base.step.ms / own.step.ms, reach, reach, k, source)
+            share = max(_LEAST_DECODE, own.decode_share) / Z80
+            decode_q = _between(
+                own.acceptance_length * base.step.ms / own.step.ms, below / share, above / share, k, source
+            )
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
@@ -223,8 +225,11 @@ class Pricing:
             notes=tuple(notes),
         )
 
-    def _modelled_log_sd(self, cost: ModelledCost, candidate: Candidate, k: int, running: int) -> float:
-        """Standard deviation of ln(speed-up) without a trial; all cells of a candidate are judged together."""
+    def _modelled_spread(
+        self, cost: ModelledCost, candidate: Candidate, k: int, running: int
+    ) -> tuple[float, float]:
+        """Standard deviations of ln(speed-up), down and up, without a trial; all cells of a candidate are judged at
+        once."""
         acceptance = self.acceptance[candidate.label]
 
         def key(each: int, load: int) -> tuple[str, int, float, float, float]:
@@ -232,13 +237,13 @@ class Pricing:
             return candidate.label, each, there, self.length(candidate, each).value, acceptance.log_sd(each)
 
         wanted = key(k, running)
-        if wanted not in self._log_sds:
+        if wanted not in self._spreads:
             keys = list(dict.fromkeys([wanted, *(key(each, load) for each in candidate.k for load in self.loads)]))
             _, ks, loads, lengths, spreads = zip(*keys, strict=True)
             given = [acceptance.length(each).source is not Source.ASSUMED for each in ks]
-            found = cost.log_sds(candidate, ks, loads, lengths, spreads, given, self._tokens())
-            self._log_sds.update(zip(keys, found, strict=True))
-        return self._log_sds[wanted]
+            found = cost.spreads(candidate, ks, loads, lengths, spreads, given, self._tokens())
+            self._spreads.update(zip(keys, found, strict=True))
+        return self._spreads[wanted]
 
     def _measured_speed(
         self, candidate: Candidate, k: int, base: Request, own: Request, threshold: float, source: Source

@@ -204,7 +204,7 @@ class ModelledCost:
             ))
         return found
 
-    def log_sds(
+    def spreads(
         self,
         candidate: Candidate,
         ks: Any,
@@ -213,8 +213,9 @@ class ModelledCost:
         length_log_sds: Any,
         given: Any,
         tokens: Tokens,
-    ) -> list[float]:
-        """Standard deviation of ln(speed-up) of cells (arrays of equal length), as `predict` has it.
+    ) -> list[tuple[float, float]]:
+        """Standard deviations of ln(speed-up), downward and upward, of cells (arrays of equal length), as `predict` has
+        them.
 
         lengths, length_log_sds: acceptance length and the standard deviation of its logarithm. given: whether it was
         measured or recorded; its own uncertainty then comes on top of what `predict` gives for a stated length.
@@ -225,17 +226,18 @@ class ModelledCost:
         length, own = np.asarray(lengths, dtype=float), np.asarray(length_log_sds, dtype=float)
         known = np.asarray(given, dtype=bool)
         priced = priced_at(table, model, length, np.where(known, 0.0, own), known)
-        spread = judge(table, priced, model).log_sd
+        judged = judge(table, priced, model)
+        extra = np.full(len(table), self._error("ratio"))
         if bool(known.any()):
             most = np.maximum(1.01, table.of["k"] + 1.0)
             ends = [priced_at(table, model, np.clip(length * math.exp(way * _SLOPE_STEP), 1.0, most), own, known)
                     for way in (-1.0, 1.0)]
             slope = (ends[1].log_speedup - ends[0].log_speedup) / (2.0 * _SLOPE_STEP)
-            spread = np.hypot(spread, np.where(known, slope * own, 0.0))
+            extra = np.hypot(extra, np.where(known, slope * own, 0.0))
         idle = constants()["idle_share"]
         loaded = math.log((1.0 + idle["high"]) / (1.0 + idle["low"])) / 2.56
-        spread = np.where(table.of["k"] > 0, spread, loaded)
-        return [float(value) for value in np.hypot(spread, self._error("ratio"))]
+        sides = [np.hypot(np.where(table.of["k"] > 0, side, loaded), extra) for side in (judged.below, judged.above)]
+        return [(float(below), float(above)) for below, above in zip(*sides, strict=True)]
 
     def _table(self, candidate: Candidate, ks: Any, running: Any, tokens: Tokens) -> Table:
         return self.rows.table(candidate, ks, running, tokens.prompt, tokens.output, cached_share=tokens.cached_share)
