@@ -83,6 +83,7 @@ def _verdict(pricing: Pricing, cell: Priced) -> bool | None:
 
 
 _TURNS = 40
+"""Most steps toward a break-even; two or three do."""
 
 
 def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: int) -> float | None:
