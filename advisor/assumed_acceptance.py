@@ -29,7 +29,7 @@ def prior_curve(situation: Situation, candidate: Candidate, most: int, prompt_to
     described, rows = method(candidate.method), Rows(situation)
     workload = situation.deployment.workload
     # Nobody said what kind of text: that is no family, not a mix of all.
-    mix: dict[Task | None, float] = {**workload.tasks} if workload.tasks_stated else {None: 1.0}
+    mix: dict[Task | None, float] = dict(workload.tasks.items()) if workload.tasks_stated else {None: 1.0}
     ks = np.arange(1, most + 1)
     tables = {family: rows.table(candidate, ks, 1, prompt_tokens, 0, family=family) for family in mix}
     priors = {family: prior_lengths(table, rows.model.acceptance) for family, table in tables.items()}

@@ -213,8 +213,8 @@ def test_code_is_assumed_more_predictable_than_chat_and_chat_than_stories() -> N
 
 
 def test_hot_sampling_lowers_what_is_assumed() -> None:
-    hot = prior("code", sampling={"temperature": 1.0}).length(4).value
-    assert 0.7 < hot / prior("code").length(4).value < 0.96
+    hot, greedy = (prior("code", sampling={"temperature": heat}).length(4).value for heat in (1.0, 0.0))
+    assert 0.7 < hot / greedy < 0.98
 
 
 def test_what_is_assumed_is_wide_and_says_so() -> None:
@@ -226,7 +226,7 @@ def test_what_is_assumed_is_wide_and_says_so() -> None:
 def test_heads_are_assumed_to_fail_on_long_contexts() -> None:
     situation = gpu_situation(candidates=[{"method": "eagle3", "draft": "head"}])
     short, long = (acceptance_of(situation, situation.candidates[0], n) for n in (1000, 32_000))
-    assert long.length(3).value < 0.8 * short.length(3).value
+    assert long.length(3).value < 0.9 * short.length(3).value
     assert long.log_sd(3) > short.log_sd(3)
 
 

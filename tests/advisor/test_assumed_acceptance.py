@@ -16,6 +16,7 @@ from advisor.cases.model import shipped_model
 from advisor.cases.table import table_of
 from advisor.intervals import log_sd_of
 from profiles.deployment import Candidate
+from profiles.methods import method
 from tests.advisor.situations import gpu_situation
 
 METHODS = ("draft_model", "eagle3", "ngram", "suffix", "mtp", "dflash")
@@ -25,7 +26,8 @@ METHODS = ("draft_model", "eagle3", "ngram", "suffix", "mtp", "dflash")
 @given(st.sampled_from(METHODS), st.sampled_from(["code", "chat", "creative", "json"]), st.integers(1, 24),
        st.floats(16, 60_000))
 def test_lengths_grow_with_k_and_positions_fall(name: str, task: str, most: int, prompt: float) -> None:
-    candidate = Candidate(method=name, k=(1,))
+    draft = {"id": "some-draft"} if method(name).needs_draft else None
+    candidate = Candidate.model_validate({"method": name, "draft": draft, "k": [1]})
     curve = prior_curve(gpu_situation(tasks=task), candidate, most, prompt)
     lengths = [q.value for q in curve.lengths]
     assert lengths == sorted(lengths)
