@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from advisor.acceptance_prior import prior_positions, prior_table
+from advisor.assumed_acceptance import prior_curve
 from advisor.intervals import Z80, log_sd_of
 from advisor.recorded_acceptance import ALL_TOGETHER, curve_of, over_records
 from advisor.situation import Situation
@@ -24,6 +24,10 @@ from profiles.workload import Task
 _RESAMPLES = 400
 _FLOOR_LOG_SD = 0.02
 """No acceptance length is known better than this: other prompts of the same kind differ by as much."""
+
+_UNSEEN_TASK_LOG_SD = 0.12
+"""Text of a task that was not run is taken from those that were: acceptance lengths of one draft differ by about this
+much between the tasks of a published table."""
 
 
 Tier = Literal["trial", "scoring", "replay", "server", "published"]
@@ -64,11 +68,11 @@ NO_DRAFT = Acceptance((), (), (), 0.0, Source.MEASURED, tier="trial")
 """The null candidate's: one token a step, certainly."""
 
 
-def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: float) -> Acceptance:
+def acceptance_of(situation: Situation, candidate: Candidate, prompt_tokens: float) -> Acceptance:
     """The best acceptance known for a candidate: measured by a trial, worked out over recorded outputs, counted by
     a server, else assumed.
 
-    context_tokens is the mean KV length of the workload's requests.
+    prompt_tokens is the mean length of the workload's prompts.
     """
     described = method(candidate.method)
     if described.drafter == "none":
@@ -79,7 +83,7 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
         requests = _requests_of(trial, candidate)
         if requests and not _distrusted(trial, candidate):
             return _measured(situation, described, requests, most, trial)
-    recorded_outputs = _over_records(situation, candidate, most, context_tokens)
+    recorded_outputs = _over_records(situation, candidate, most, prompt_tokens)
     if recorded_outputs is not None:
         return recorded_outputs
     server = situation.server
@@ -87,7 +91,7 @@ def acceptance_of(situation: Situation, candidate: Candidate, context_tokens: fl
         recorded = _recorded(described, server, most)
         if recorded is not None:
             return recorded
-    return _assumed(situation, candidate, most, context_tokens)
+    return _assumed(situation, candidate, most, prompt_tokens)
 
 
 # --- measured -----------------------------------------------------------------------------------------------------
@@ -180,7 +184,7 @@ def _shares(situation: Situation, have: set[Task]) -> tuple[dict[Task | None, fl
         if unseen == 0
         else "some of the workload's tasks were not run: their acceptance is taken from those that were"
     )
-    return shares, unseen * float(prior_table()["unseen_task_log_sd"]), note
+    return shares, unseen * _UNSEEN_TASK_LOG_SD, note
 
 
 @dataclass(frozen=True)
@@ -305,7 +309,7 @@ def _extended(
 
 
 # --- over recorded outputs ---------------------------------------------------------------------------------------
-def _over_records(situation: Situation, candidate: Candidate, most: int, context_tokens: float) -> Acceptance | None:
+def _over_records(situation: Situation, candidate: Candidate, most: int, prompt_tokens: float) -> Acceptance | None:
     """Acceptance from `probe replay` or `probe scoring`; None where they did not look at this candidate."""
     found = curve_of(situation, candidate)
     if found is None:
@@ -313,7 +317,7 @@ def _over_records(situation: Situation, candidate: Candidate, most: int, context
     record, curve = found
     # Records that tell no task are the user's own mix.
     mix_of = _shares(situation, set(curve.by_task)) if curve.by_task else (ALL_TOGETHER, 0.0, "")
-    bound = _assumed(situation, candidate, len(curve.by_k), context_tokens).lengths if record.lower_bound else ()
+    bound = _assumed(situation, candidate, len(curve.by_k), prompt_tokens).lengths if record.lower_bound else ()
     mix = over_records(situation, record, curve, *mix_of, bound)
     return _extended(mix.positions, mix.lengths, mix.drafted, most, mix.matched, Source.RECORDED, mix.note, record.tier)
 
@@ -367,30 +371,7 @@ def _recorded(described: Method, server: ServerEvidence, most: int) -> Acceptanc
 
 
 # --- assumed ------------------------------------------------------------------------------------------------------
-def _assumed(situation: Situation, candidate: Candidate, most: int, context_tokens: float) -> Acceptance:
-    tasks = situation.deployment.workload.tasks
-    rows = {task: prior_positions(situation, candidate, task, most, context_tokens) for task in tasks}
-    per_position: list[Quantity] = []
-    by_k: list[Quantity] = []
-    drafted: list[float] = []
-    matched = sum(share * rows[task][1] for task, share in tasks.items())
-    for i in range(most):
-        ends = []
-        for side in range(3):
-            ends.append(1.0 / sum(s / (1.0 + sum(p[side] for p in rows[t][0][: i + 1])) for t, s in tasks.items()))
-        by_k.append(
-            Quantity(value=ends[1], low=ends[0], high=ends[2], source=Source.ASSUMED, note="published acceptance")
-        )
-        low, value, high = (sum(s * rows[t][0][i][side] for t, s in tasks.items()) for side in range(3))
-        per_position.append(
-            Quantity(value=value, low=low, high=high, source=Source.ASSUMED, note="published acceptance")
-        )
-        drafted.append(matched * (i + 1))
-    return Acceptance(
-        tuple(per_position),
-        tuple(by_k),
-        tuple(drafted),
-        matched,
-        Source.ASSUMED,
-        "assumed from published measurements of this method and task",
-    )
+def _assumed(situation: Situation, candidate: Candidate, most: int, prompt_tokens: float) -> Acceptance:
+    curve = prior_curve(situation, candidate, most, prompt_tokens)
+    return Acceptance(tuple(curve.positions), tuple(curve.lengths), tuple(curve.drafted), curve.matched, Source.ASSUMED,
+                      curve.note)

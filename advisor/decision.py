@@ -82,16 +82,28 @@ def _verdict(pricing: Pricing, cell: Priced) -> bool | None:
     return None
 
 
+_TURNS = 40
+"""Most steps toward a break-even; two or three do."""
+
+
 def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: int) -> float | None:
     """Acceptance length at which this k neither gains nor loses end to end at a load; None where no length would do
     (the baseline is faster than the prefill alone)."""
     base = pricing.request(NO_SPECULATION, 0, min(float(running), pricing.limit(NO_SPECULATION)))
-    own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate, k)))
-    # total(own) = total(base) x (own running / base running), solved for the number of steps.
-    budget = base.total_ms * own.running / base.running - own.running * own.prefill_ms
-    if budget <= 0:
-        return None
-    return max(0.0, own.steps * own.acceptance_length) * own.step.ms / budget
+    n = min(float(running), pricing.limit(candidate, k))
+    own = pricing.request(candidate, k, n)
+    even = None
+    for _ in range(_TURNS):
+        # total(own) = total(base) x (own running / base running), solved for the number of steps.
+        budget = base.total_ms * math.exp(own.correction) * own.running / base.running - own.running * own.prefill_ms
+        if budget <= 0:
+            return None
+        even = max(0.0, own.steps * own.acceptance_length) * own.step.ms / budget
+        if abs(even - own.acceptance_length) < 1e-9:
+            break
+        # Where drafts are looked up, how many tokens a step verifies depends on how many it gives.
+        own = pricing.request(candidate, k, n, length=max(1.0, even))
+    return even
 
 
 def _blocked(pricing: Pricing, cell: Priced) -> Literal["", "unusable", "memory", "slo"]:

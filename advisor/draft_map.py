@@ -88,7 +88,7 @@ class _Cell:
     def of(cls, pricing: Pricing, candidate: Candidate, k: int, running: int, base: Request) -> _Cell:
         own = pricing.request(candidate, k, min(float(running), pricing.limit(candidate, k)))
         even = own.running * own.output_tokens * 1000.0 / base.tokens_per_s
-        return cls(k, own.running * own.prefill_ms, max(0.0, own.output_tokens - 1.0) * own.step.ms, even)
+        return cls(k, own.running * own.prefill_ms, own.steps * own.acceptance_length * own.step.ms, even)
 
     def speedup(self, rate: float) -> float:
         """End-to-end speed-up where each position is accepted with probability `rate` once all before it were."""

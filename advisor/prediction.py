@@ -16,11 +16,11 @@ from advisor.compatibility import incompatible
 from advisor.cost.machine import engine_limits
 from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
-from advisor.cost.roofline import RooflineCost
+from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
 from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
 from advisor.record import Memory, Priced
-from advisor.request_time import Request, limit_of
+from advisor.request_time import Request, Tokens, limit_of, request_of
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
 from profiles.deployment import NO_SPECULATION, Candidate
@@ -28,13 +28,16 @@ from profiles.evidence import ArmStatus
 from profiles.methods import method
 from profiles.schema import Quantity, Source
 
+_LEAST_DECODE = 0.3
+"""Share of decode in a request below which decode alone is known no worse."""
+
 
 @dataclass
 class Pricing:
     """Prices on demand, and the table that goes into the record."""
 
     situation: Situation
-    cost: MeasuredCost | RooflineCost
+    cost: MeasuredCost | ModelledCost
     traffic: Traffic
     candidates: tuple[Candidate, ...]
     acceptance: dict[str, Acceptance]
@@ -51,6 +54,8 @@ class Pricing:
     assumptions: list[str] = field(default_factory=list)
     _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
     _plans: dict[tuple[str, int], Memory] = field(default_factory=dict)
+    _requests: dict[tuple[str, int, float, float, Tokens], Request] = field(default_factory=dict)
+    _spreads: dict[tuple[str, int, float, float, float], tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
@@ -79,24 +84,30 @@ class Pricing:
         running: float,
         prompt_tokens: float | None = None,
         output_tokens: float | None = None,
+        *,
+        length: float | None = None,
     ) -> Request:
-        """A request's time at a load, for the workload's lengths or the given ones."""
-        prompt = self.traffic.prompt_tokens if prompt_tokens is None else prompt_tokens
-        uncached = prompt * self.traffic.uncached_prompt_tokens / self.traffic.prompt_tokens
-        output = self.traffic.output_tokens if output_tokens is None else output_tokens
-        context = prompt + 0.5 * output
-        acceptance = self.acceptance[candidate.label]
-        length = min(k + 1.0, max(1.0, acceptance.length(k).value))
-        step = self.cost.step(candidate, running, k, acceptance.drafted_tokens(k), context)
-        whole = self.cost.prefill(max(1.0, uncached)).ms + (
-            self.cost.draft_prefill(candidate, uncached).ms if candidate.method != "none" else 0.0
-        )
-        # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
-        shared = min(self.cost.target(1, 1, 0.0).ms, 0.9 * whole) * (1.0 - 1.0 / running)
-        steps = max(0.0, output - 1.0) / length
-        return Request(
-            whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, output
-        )
+        """A request's time at a load, for the workload's lengths and acceptance length or the given ones."""
+        tokens = self._tokens(prompt_tokens, output_tokens)
+        own = self.length(candidate, k).value if length is None else length
+        if isinstance(self.cost, MeasuredCost):
+            drafted = self.acceptance[candidate.label].drafted_tokens(k)
+            return request_of(self.cost, candidate, k, running, own, drafted, tokens)
+        key = (candidate.label, k, running, own, tokens)
+        if key not in self._requests:
+            ks = (k,) if length is not None or k not in candidate.k else candidate.k
+            lengths = [own] if length is not None else [self.length(candidate, each).value for each in ks]
+            priced = self.cost.requests(candidate, ks, running, lengths, tokens)
+            for each, value, found in zip(ks, lengths, priced, strict=True):
+                self._requests[candidate.label, each, running, value, tokens] = found
+        return self._requests[key]
+
+    def _tokens(self, prompt_tokens: float | None = None, output_tokens: float | None = None) -> Tokens:
+        """The workload's lengths, or the given ones with its share of cached prompt tokens."""
+        traffic = self.traffic
+        prompt = traffic.prompt_tokens if prompt_tokens is None else prompt_tokens
+        output = traffic.output_tokens if output_tokens is None else output_tokens
+        return Tokens(prompt, output, 1.0 - traffic.uncached_prompt_tokens / traffic.prompt_tokens)
 
     def length(self, candidate: Candidate, k: int) -> Quantity:
         """Acceptance length at k with its interval, both within what a step can give: 1 to k + 1 tokens."""
@@ -134,7 +145,7 @@ class Pricing:
             return paired[0].value
         base = self.request(NO_SPECULATION, 0, min(float(running), self.limit(NO_SPECULATION)))
         own = self.request(candidate, k, min(float(running), self.limit(candidate, k)))
-        return min(k + 1.0, own.tokens_per_s / base.tokens_per_s)
+        return min(k + 1.0, own.tokens_per_s / base.tokens_per_s * math.exp(own.correction))
 
     def at(self, candidate: Candidate, k: int, running: int) -> Priced:
         """One cell, priced once."""
@@ -149,33 +160,24 @@ class Pricing:
         n_own = n_base if null else min(float(running), self.limit(candidate, k))
         base = self.request(NO_SPECULATION, 0, n_base)
         own = base if null else self.request(candidate, k, n_own)
-        acceptance = self.acceptance[candidate.label]
         # Latency at a fixed number of users is that number over the throughput, queueing included.
-        ratio = own.tokens_per_s / base.tokens_per_s
+        ratio = own.tokens_per_s / base.tokens_per_s * math.exp(own.correction)
         length = self.length(candidate, k)
         source = base.step.source if null else weakest(length.source, own.step.source)
-        prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
         decode_q = speed_q = quantity(1.0, 0.0, source)
         chance_sd = 0.0
         threshold = 1.0 + self.situation.deployment.objective.worthwhile_gain
-        if not null:
-            # A step gives 1 to k + 1 tokens, so acceptance can move a speed-up no further than there.
-            spread = Z80 * acceptance.log_sd(k)
-            worse = min(spread, math.log(own.acceptance_length))
-            better = min(spread, math.log((k + 1.0) / own.acceptance_length))
-            below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
-            decode_q = _between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
-            below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
-            speed_q = _between(ratio, below, above, k, source)
-            full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
-            ceiling = ratio * own.total_ms / full
-            hopeless = ceiling <= 1.0
-            if hopeless:
-                # Not even a draft accepted whole makes up for its step: there is no chance of a gain to speak of.
-                speed_q = speed_q.model_copy(update={"high": min(speed_q.high or ceiling, ceiling)})
-            chance_sd = (above if speed_q.value < threshold else below) / Z80
-            if hopeless:
-                chance_sd = 0.0
+        if not null and isinstance(self.cost, MeasuredCost):
+            decode_q, speed_q, chance_sd = self._measured_speed(candidate, k, base, own, threshold, source)
+        elif not null and isinstance(self.cost, ModelledCost):
+            below, above = self._modelled_spread(self.cost, candidate, k, running)
+            speed_q = _between(ratio, Z80 * below, Z80 * above, k, source)
+            chance_sd = above if ratio < threshold else below
+            # Prefill, which both sides pay, dilutes end to end what is not known of decode.
+            share = max(_LEAST_DECODE, own.decode_share) / Z80
+            decode_q = _between(
+                own.acceptance_length * base.step.ms / own.step.ms, below / share, above / share, k, source
+            )
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
@@ -222,6 +224,49 @@ class Pricing:
             limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
             notes=tuple(notes),
         )
+
+    def _modelled_spread(
+        self, cost: ModelledCost, candidate: Candidate, k: int, running: int
+    ) -> tuple[float, float]:
+        """Standard deviations of ln(speed-up), down and up, without a trial; all cells of a candidate are judged at
+        once."""
+        acceptance = self.acceptance[candidate.label]
+
+        def key(each: int, load: int) -> tuple[str, int, float, float, float]:
+            there = min(float(load), self.limit(candidate, each))
+            return candidate.label, each, there, self.length(candidate, each).value, acceptance.log_sd(each)
+
+        wanted = key(k, running)
+        if wanted not in self._spreads:
+            keys = list(dict.fromkeys([wanted, *(key(each, load) for each in candidate.k for load in self.loads)]))
+            _, ks, loads, lengths, spreads = zip(*keys, strict=True)
+            given = [acceptance.length(each).source is not Source.ASSUMED for each in ks]
+            found = cost.spreads(candidate, ks, loads, lengths, spreads, given, self._tokens())
+            self._spreads.update(zip(keys, found, strict=True))
+        return self._spreads[wanted]
+
+    def _measured_speed(
+        self, candidate: Candidate, k: int, base: Request, own: Request, threshold: float, source: Source
+    ) -> tuple[Quantity, Quantity, float]:
+        """Decode speed-up, end-to-end speed-up, and the log standard deviation that the chance of a gain goes by, of
+        times that a trial measured."""
+        acceptance = self.acceptance[candidate.label]
+        ratio = own.tokens_per_s / base.tokens_per_s
+        prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
+        # A step gives 1 to k + 1 tokens, so acceptance can move a speed-up no further than there.
+        spread = Z80 * acceptance.log_sd(k)
+        worse = min(spread, math.log(own.acceptance_length))
+        better = min(spread, math.log((k + 1.0) / own.acceptance_length))
+        below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
+        decode_q = _between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
+        below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
+        speed_q = _between(ratio, below, above, k, source)
+        full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
+        ceiling = ratio * own.total_ms / full
+        if ceiling <= 1.0:
+            # Not even a draft accepted whole makes up for its step: there is no chance of a gain to speak of.
+            return decode_q, speed_q.model_copy(update={"high": min(speed_q.high or ceiling, ceiling)}), 0.0
+        return decode_q, speed_q, (above if speed_q.value < threshold else below) / Z80
 
     def allows(self, candidate: Candidate, k: int) -> bool:
         """Whether memory and engine allow a candidate at this k; what is unknown is allowed."""
@@ -297,7 +342,6 @@ def _between(value: float, below: float, above: float, k: int, source: Source) -
     return Quantity(value=value, low=low, high=high, source=source)
 
 
-
 def unusable_arms(situation: Situation) -> dict[str, str]:
     """Candidates whose arm never ran on this kind of engine, and the engine's own last error."""
     trial = situation.trial
@@ -318,7 +362,7 @@ def price(situation: Situation) -> Pricing:
     engine = situation.deployment.engine
     max_running = engine_limits(situation).max_num_seqs
     candidates = situation.candidates
-    acceptance = {c.label: acceptance_of(situation, c, traffic.context_tokens) for c in (NO_SPECULATION, *candidates)}
+    acceptance = {c.label: acceptance_of(situation, c, traffic.prompt_tokens) for c in (NO_SPECULATION, *candidates)}
     pricing = Pricing(
         situation, cost, traffic, candidates, acceptance, 1, max_running, assumptions=list(traffic.assumptions)
     )

@@ -6,9 +6,24 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.cost.step import Step
+from advisor.cost.step import Step, StepCost
+from profiles.deployment import Candidate
 
 LimitedBy = Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of the workload's requests."""
+
+    prompt: float
+    output: float
+    cached_share: float = 0.0
+    """Of the prompt's tokens, found in the prefix cache: they cost no prefill."""
+
+    @property
+    def uncached(self) -> float:
+        return self.prompt * (1.0 - self.cached_share)
 
 
 @dataclass(frozen=True)
@@ -16,13 +31,15 @@ class Request:
     """A request's time in the engine at a load: what speed-ups are ratios of. Milliseconds."""
 
     prefill_ms: float
-    """What one request's prefill takes of the engine, steps it shares with others' decoding taken off."""
+    """What one request's prefill takes of the engine beside the decode steps, those that it shares taken off."""
     first_token_ms: float
     steps: float
     step: Step
     running: float
     acceptance_length: float
     output_tokens: float
+    correction: float = 0.0
+    """ln of what a learned correction adds to the modelled speed-up (0 for the null candidate)."""
 
     @property
     def total_ms(self) -> float:
@@ -30,7 +47,7 @@ class Request:
 
     @property
     def decode_share(self) -> float:
-        return self.steps * self.step.ms / self.total_ms
+        return min(1.0, self.steps * self.step.ms / self.total_ms)
 
     @property
     def tpot_ms(self) -> float:
@@ -40,6 +57,25 @@ class Request:
     @property
     def tokens_per_s(self) -> float:
         return self.running * self.output_tokens / self.total_ms * 1000.0
+
+
+def request_of(
+    cost: StepCost, candidate: Candidate, k: int, running: float, length: float, drafted: float, tokens: Tokens
+) -> Request:
+    """A request's time of measured parts: N prefills and its steps, N at a time.
+
+    length, drafted: tokens that a step gives and drafts in the mean.
+    """
+    step = cost.step(candidate, running, k, drafted, tokens.prompt + 0.5 * tokens.output)
+    whole = cost.prefill(max(1.0, tokens.uncached)).ms
+    if candidate.method != "none":
+        whole += cost.draft_prefill(candidate, tokens.uncached).ms
+    # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
+    shared = min(cost.target(1, 1, 0.0).ms, 0.9 * whole) * (1.0 - 1.0 / running)
+    steps = max(0.0, tokens.output - 1.0) / length
+    return Request(
+        whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, tokens.output
+    )
 
 
 def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> LimitedBy:

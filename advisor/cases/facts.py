@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from advisor.cases.names import is_mixture, near_models, sizes_in_name, spellings, stored_bits
+from advisor.cost.fitted import fitted_constants
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.models import find_model
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
-from profiles.methods import method
+from profiles.methods import Method, method
 
 ASSUMED_GPU = "H100 SXM5 80GB"
 """What most published measurements were made on."""
@@ -111,15 +112,26 @@ def _spelled(name: str) -> str:
     return re.sub(r"^\s*\d+\s*x\s+", "", re.sub(r"\(.*?\)", " ", name)).replace("-", " ").strip() or name
 
 
+def card_of(card: Gpu | None) -> CardFacts:
+    """A known card; the commonest one, assumed, where None."""
+    return _card(card, False) if card is not None else card_facts(None)
+
+
 def _card(card: Gpu, assumed: bool) -> CardFacts:
     rates = {key: value for key, value in card.dense_tflops.items() if value}
     base = rates.get("bf16") or rates.get("fp16") or card.memory_bandwidth_gbs * _TUNED_BYTES_PER_FLOP
     eight = rates.get("fp8") or base
+    bandwidth, timed = card.memory_bandwidth_gbs, card.measured
+    if timed is not None and timed.weights_gbs:
+        # Timed rates are effective ones: given as the peak that the efficiency of a step makes them of.
+        bandwidth = timed.weights_gbs / fitted_constants()["bandwidth_efficiency"]
+    if timed is not None and timed.bf16_tflops:
+        base = timed.bf16_tflops / fitted_constants()["compute_efficiency"]
     link = (card.nvlink_gbs or card.link_gbs or 0.0) / 2 or (card.pcie_gbs or 2 * _PCIE_GBS) / 2
     datacentre = "HBM" in card.name or (card.memory_bandwidth_gbs >= 1400 and not card.name.startswith("RTX"))
     return CardFacts(
         name=card.name,
-        bandwidth_gbs=card.memory_bandwidth_gbs,
+        bandwidth_gbs=bandwidth,
         memory_gib=card.memory_gib,
         tflops16=base,
         tflops8=eight,
@@ -176,11 +188,17 @@ def _target(
     stored = stored_bits(quantization, dtype, name)
     if shape is None:
         return _assumed_target(name, params_b, active_b, stored)
+    return target_of(shape, stored)
+
+
+def target_of(
+    shape: ModelShape, stored: tuple[float, int, bool] | None = None, kv_element_bytes: float = 2.0
+) -> TargetFacts:
+    """The target of a known shape. stored: what `stored_bits` says of it, the shape's own where None."""
     bits, compute, weight_only = stored or _own_bits(shape)
     moe = shape.moe
     routed = float(moe.moe_layers) * moe.num_experts * moe.expert_params if moe else 0.0
     unread = 0 if shape.tie_word_embeddings else shape.embedding_params
-    element = 2.0
     full = sum(2.0 * g.layers * g.kv_heads * g.head_dim for g in shape.attention if g.kind == "full")
     full += sum(1.0 * g.layers * g.head_dim for g in shape.attention if g.kind == "mla")
     sliding = [g for g in shape.attention if g.kind == "sliding"]
@@ -197,9 +215,9 @@ def _target(
         bits=bits,
         weight_only=weight_only,
         compute_bits=compute,
-        kv_bytes=full * element,
+        kv_bytes=full * kv_element_bytes,
         kv_heads=float(min(heads)) if heads else 1.0,
-        window_kv_bytes=sum(2.0 * g.layers * g.kv_heads * g.head_dim for g in sliding) * element,
+        window_kv_bytes=sum(2.0 * g.layers * g.kv_heads * g.head_dim for g in sliding) * kv_element_bytes,
         window=float(max((g.window or 0 for g in sliding), default=0)),
         state_bytes=float(sum(g.layers * g.state_bytes for g in shape.attention if g.kind == "linear")),
         hybrid=any(g.kind == "linear" for g in shape.attention),
@@ -278,11 +296,20 @@ def draft_facts(method_name: str, name: str | None, params_b: float | None, targ
 
 
 def _draft(method_name: str, name: str | None, params_b: float | None, target: TargetFacts) -> DraftFacts:
-    described = method(method_name)
+    return draft_of(method(method_name), _shape(name) if name else None, name, params_b, target)
+
+
+def draft_of(
+    described: Method, shape: ModelShape | None, name: str | None, params_b: float | None, target: TargetFacts
+) -> DraftFacts:
+    """The drafter of a known shape, or of what its name and size say where `shape` is None.
+
+    Raises:
+        InputError: see `draft_facts`.
+    """
     if described.drafter in ("none", "lookup"):
         return DraftFacts(0.0, 16.0, 0.0, 0.0, False)
-    shape = _shape(name) if name else None
-    named = shape.params / 1e9 if shape else sizes_in_name(name)[0]
+    named = shape.params / 1e9 if shape is not None else sizes_in_name(name)[0]
     if shape is not None and shape.params > 0.6 * target.params:
         # A native head is often named by its target.
         shape = None

@@ -46,8 +46,15 @@ def price(table: Table, model: Model) -> Priced:
     stated = table.of["acceptance"]
     given = ~np.isnan(stated)
     length = np.where(given, np.clip(np.nan_to_num(stated, nan=1.0), 1.0, k + 1.0), np.minimum(middle, k + 1.0))
+    return priced_at(table, model, length, np.where(given, table.of["acceptance_sd"], spread), given)
+
+
+def priced_at(table: Table, model: Model, length: Any, log_sd: Any, given: Any) -> Priced:
+    """Every row by the physics at an acceptance length; log_sd and given as in `Priced`."""
+    import numpy as np
+
     ratio = speedup(table.of, model.constants, length, matched_share(model.constants, length))
-    return Priced(np.log(ratio), length, np.where(given, table.of["acceptance_sd"], spread), given)
+    return Priced(np.log(ratio), length, log_sd, given)
 
 
 def rescaled_length(table: Table, model: Model, acceptance: Any, other_k: Any) -> Any:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.cases.case import Case
-from advisor.cases.facts import card_facts, draft_facts, target_facts
+from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, card_facts, draft_facts, target_facts
 from advisor.cases.remarks import remarks
 from profiles.methods import method
 from profiles.workload import Task
@@ -38,6 +38,8 @@ _AT_A_LIMIT = 64.0
 """Sets that speculation is measured on have some eighty prompts a task (Spec-Bench, MT-bench), and answers of many
 lengths: the last ones run alone."""
 
+Facts = tuple[CardFacts, TargetFacts, DraftFacts]
+
 COLUMNS = (
     "bandwidth", "tflops16", "tflops8", "tflops4", "link", "nvlink", "consumer", "amd", "older",
     "memory", "graph_tokens",
@@ -48,6 +50,7 @@ COLUMNS = (
     "sglang", "other_engine", "era", "eager", "tree",
     "lookup", "drafter_model", "per_token", "parallel", "suffix", "always_drafts", "acceptance", "acceptance_sd",
     "assumed", "unsure", "draft_unsure",
+    "draft_eager", "cached", "budget",
 )  # fmt: skip
 
 
@@ -121,10 +124,8 @@ def _eager(case: Case) -> float:
     return 1.0 if any("eager" in (text or "").lower() for text in (case.engine_version, case.dtype)) else 0.0
 
 
-def _row(case: Case) -> tuple[list[float], Labels, tuple[str, ...]]:
-    card = card_facts(case.gpu)
-    target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
-    draft = draft_facts(case.method, case.draft, case.draft_params_b, target)
+def _row(case: Case, known: Facts | None = None) -> tuple[list[float], Labels, tuple[str, ...]]:
+    card, target, draft = known or _named(case)
     described = method(case.method)
     devices = float(case.tensor_parallel or case.n_gpus or 0)
     devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
@@ -166,11 +167,18 @@ def _row(case: Case) -> tuple[list[float], Labels, tuple[str, ...]]:
         float(described.k_cap is not None), float(described.always_drafts),
         float(length) if length is not None else float("nan"), case.acceptance_log_sd,
         assumed, said.variance, said.draft_log_sd,
+        # What only a deployment says: a drafter launched without graphs, prompts found in the cache, the token budget.
+        0.0, 0.0, 0.0,
     ]  # fmt: skip
     family = case.family.value if case.family is not None else ""
     return numbers, Labels(
         case.method, family, dataset_of(case.task), label_of(case.target), label_of(case.draft)
     ), said.notes
+
+
+def _named(case: Case) -> Facts:
+    target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
+    return card_facts(case.gpu), target, draft_facts(case.method, case.draft, case.draft_params_b, target)
 
 
 def _running(case: Case) -> float | None:
@@ -196,10 +204,11 @@ def _needed_devices(weight_bytes: float, bandwidth_gbs: float) -> float:
     return devices
 
 
-def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
+def table_of(cases: Sequence[Case], known: Sequence[Facts] | None = None) -> tuple[Table, dict[int, str]]:
     """Columns of the cases that can be priced, and, by position, why the others cannot.
 
-    The table's rows are the priceable cases in order; `cases` of the table says which.
+    The table's rows are the priceable cases in order; `cases` of the table says which. known: the card, target and
+    draft of each case, where the caller has them; else they are looked up by the names.
     """
     import numpy as np
 
@@ -212,7 +221,7 @@ def table_of(cases: Sequence[Case]) -> tuple[Table, dict[int, str]]:
     refused: dict[int, str] = {}
     for number, case in enumerate(cases):
         try:
-            numbers, label, said = _row(case)
+            numbers, label, said = _row(case, known[number] if known is not None else None)
         except InputError as error:
             refused[number] = str(error)
             continue

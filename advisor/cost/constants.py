@@ -1,4 +1,4 @@
-"""The fitted and published constants of the cost model, read once."""
+"""What no published measurement says of a step's cost: assumed numbers with their sources, read once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def constants() -> dict[str, Any]:
-    """advisor/cost/constants.json: every constant with its source."""
+    """advisor/cost/constants.json: every number with its source."""
     loaded: dict[str, Any] = json.loads(files("advisor.cost").joinpath("constants.json").read_text(encoding="utf-8"))
     return loaded
-
-
-def constant(name: str) -> float:
-    """One constant's value."""
-    return float(constants()[name]["value"])

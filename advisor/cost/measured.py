@@ -11,9 +11,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from advisor.cost.fit import nonnegative_least_squares
-from advisor.cost.roofline import RooflineCost
+from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import Cost, Step
 from advisor.situation import Situation
 from profiles.deployment import Candidate
@@ -112,7 +113,7 @@ class MeasuredCost:
 
     situation: Situation
     cells: tuple[Cell, ...]
-    fallback: RooflineCost
+    fallback: ModelledCost
     hardware: str
     arms: tuple[str, ...] = ()
     knot: float = 16.0
@@ -130,7 +131,7 @@ class MeasuredCost:
         cells = cells_of(trial)
         if not any(cell.arm == "none" for cell in cells):
             return None
-        model = cls(situation, cells, RooflineCost.of(situation), trial.hardware)
+        model = cls(situation, cells, ModelledCost.of(situation), trial.hardware)
         model.arms = tuple(sorted({cell.arm for cell in cells if cell.arm != "none"}))
         model._fit()
         model._fit_prefill(trial)
@@ -258,7 +259,7 @@ class MeasuredCost:
             return self.target(running, tokens, context)
         base = self.target(running, running, context)
         growth = self.fallback.target(running, tokens, context).ms / self.fallback.target(running, running, context).ms
-        return Cost(base.ms * growth, math.hypot(base.log_sd, self.fallback.machine.ratio_log_sd), Source.MODELLED)
+        return Cost(base.ms * growth, math.hypot(base.log_sd, self.fallback.growth_log_sd), Source.MODELLED)
 
     def draft(self, candidate: Candidate, running: float, k: int, context_tokens: float) -> Cost:
         arm = candidate.label
@@ -304,7 +305,7 @@ class MeasuredCost:
         if candidate.label not in self._residuals:
             verify = self._verify_untimed(running, tokens, context_tokens)
             share = (draft.ms + overhead.ms) / (draft.ms + overhead.ms + verify.ms)
-            growth = self.fallback.machine.ratio_log_sd if verify.source is Source.MODELLED else 0.0
+            growth = self.fallback.growth_log_sd if verify.source is Source.MODELLED else 0.0
             # Where the timed cells contradict each other, the machine was busy: what is scaled by them is as unsure.
             spread = math.hypot(0.15, 0.4 * share, growth, self.residual_log_sd)
             return Step(
@@ -335,7 +336,14 @@ class MeasuredCost:
             Source.MEASURED,
         )
 
+    def steps_ms(
+        self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]
+    ) -> Any:
+        import numpy as np
 
-def cost_model(situation: Situation) -> MeasuredCost | RooflineCost:
+        return np.array([[self.step(candidate, n, k, drafted, at).ms for at in context_tokens] for n in running])
+
+
+def cost_model(situation: Situation) -> MeasuredCost | ModelledCost:
     """The best cost model a situation allows: measured on this kind of device, else modelled from facts."""
-    return MeasuredCost.of(situation) or RooflineCost.of(situation)
+    return MeasuredCost.of(situation) or ModelledCost.of(situation)

@@ -70,6 +70,11 @@ def _pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, 
     return matrices + kv + attention + _communication(c, p, tokens)
 
 
+def target_ms(c: Columns, p: Constants, tokens: Any, readers: Any, context: Any, routed_tokens: Any) -> Any:
+    """One step of the target alone over `tokens` tokens, host included; `context` KV tokens of `readers` are read."""
+    return _pass_ms(c, p, tokens, readers, context, routed_tokens) + _host_ms(c, p, readers)
+
+
 def _communication(c: Columns, p: Constants, tokens: Any, layers: Any = None) -> Any:
     import numpy as np
 
@@ -166,6 +171,7 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     compute = tokens * 2.0 * c["draft_read"] / tp / (c["tflops16"] * 1e9 * p["compute_efficiency"])
     kv = running * context * c["draft_kv"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     layer = np.where(c["drafter_model"] > 0, p["draft_model_layer_ms"], p["head_layer_ms"])
+    layer = layer + c["draft_eager"] * p["eager_layer_ms"]
     host = c["draft_layers"] * layer + np.where(
         c["drafter_model"] > 0,
         p["draft_model_pass_ms"],
@@ -202,11 +208,16 @@ def _overhead_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     return base + running * each
 
 
+def fresh_tokens(c: Columns) -> Any:
+    """Prompt tokens of a request that have to be computed: those found in the prefix cache taken off."""
+    return c["prompt"] * (1.0 - c["cached"])
+
+
 def _prefill_ms(c: Columns, p: Constants, host: Any, running: Any) -> Any:
     """Engine time of one request's prompt. Prompts of many requests share a pass, so they share the weights' read."""
     import numpy as np
 
-    prompt = np.maximum(1.0, c["prompt"])
+    prompt = np.maximum(1.0, fresh_tokens(c))
     together = np.clip(np.minimum(running, p["prefill_tokens"] / prompt), 1.0, None)
     alone = {**c, "state": 0.0 * c["state"]}
     full = _pass_ms(alone, p, prompt * together, 0.0 * running, 0.5 * prompt, prompt * together)
@@ -216,7 +227,7 @@ def _prefill_ms(c: Columns, p: Constants, host: Any, running: Any) -> Any:
 def _draft_prefill_ms(c: Columns, p: Constants) -> Any:
     import numpy as np
 
-    compute = c["prompt"] * 2.0 * c["draft_read"] / c["tp"] / (c["tflops16"] * 1e9 * p["compute_efficiency"])
+    compute = fresh_tokens(c) * 2.0 * c["draft_read"] / c["tp"] / (c["tflops16"] * 1e9 * p["compute_efficiency"])
     tree = c["prompt"] * p["tree_token_ms"]
     return np.where(c["always_drafts"] > 0, compute, np.where(c["suffix"] > 0, tree, 0.0))
 
@@ -259,8 +270,8 @@ def _gain(c: Columns, p: Constants, times: tuple[StepTimes, StepTimes], loads: t
     """Engine time of a request without over with speculation, each at its own load."""
     import numpy as np
 
-    before = _request_ms(c, p, times[0], loads[0], 1.0, False)
-    after = _request_ms(c, p, times[1], loads[1], acceptance, True)
+    before = request_ms(c, p, times[0], loads[0], 1.0, False)
+    after = request_ms(c, p, times[1], loads[1], acceptance, True)
     return np.where(c["k"] > 0, before / after, 1.0)
 
 
@@ -279,7 +290,7 @@ def most_running(c: Columns) -> Any:
     return np.where((room > 0) & (each > 0), np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
 
 
-def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, acceptance: Any, speculating: bool) -> Any:
+def request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, acceptance: Any, speculating: bool) -> Any:
     """Latency of a request in a batch of `running` alike: its steps, and the prefills it waits for.
 
     Engines of before chunked prefill, and SGLang, run prompts in passes of their own. vLLM since its first rewrite
@@ -299,7 +310,7 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
         return apart
     each = running * (1.0 + (times.drafted if speculating else 0.0))
     budget = token_budget(c)
-    prompts = np.maximum(1.0, others * c["prompt"])
+    prompts = np.maximum(1.0, others * fresh_tokens(c))
     decoding = np.minimum(1.0, steps / np.maximum(1.0, prompts / budget))
     room = np.maximum(0.25 * budget, budget - each * decoding)
     mixed = np.maximum(np.minimum(1.0, others), prompts / room)
@@ -316,10 +327,11 @@ def _request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accept
 
 
 def token_budget(c: Columns) -> Any:
-    """Tokens of a step that vLLM schedules by default: more where the card has 70 GiB and is none before Hopper."""
+    """Tokens of a step that vLLM schedules: as stated, else by the card (70 GiB and Hopper or later get more)."""
     import numpy as np
 
-    return np.where((c["memory"] >= 70.0) & (c["older"] <= 0), 8192.0, 2048.0)
+    usual = np.where((c["memory"] >= 70.0) & (c["older"] <= 0), 8192.0, 2048.0)
+    return np.where(c["budget"] > 0, c["budget"], usual)
 
 
 def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, speculating: bool) -> Any:
@@ -336,7 +348,7 @@ def _load_at_rate(c: Columns, p: Constants, acceptance: Any, matched: Any, specu
         ends = []
         for load in (low, high):
             times = step_times(c, p, load, matched)
-            ends.append(_request_ms(c, p, times, load, acceptance, speculating))
+            ends.append(request_ms(c, p, times, load, acceptance, speculating))
         slope = np.maximum(0.0, (ends[1] - ends[0]) / (high - low))
         fixed = np.maximum(1e-6, ends[0] - slope * low)
         rate = c["qps"] / 1000.0

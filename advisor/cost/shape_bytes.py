@@ -1,4 +1,4 @@
-"""What one pass of a model reads and computes, from its shape: weights, experts, KV. Bytes and FLOP, no hardware."""
+"""Bytes of a model's weights and KV, from its shape alone."""
 
 from __future__ import annotations
 
@@ -41,43 +41,7 @@ def kv_bytes_per_token(shape: ModelShape, kv_cache_dtype: str = "auto", tensor_p
     return sum(group_kv_bytes_per_token(group, element, tensor_parallel) for group in shape.attention)
 
 
-def kv_bytes_read(
-    shape: ModelShape, context_tokens: float, kv_cache_dtype: str = "auto", tensor_parallel: int = 1
-) -> float:
-    """KV bytes one request's decode step reads on one GPU at a context: windows cap it, states are constant."""
-    element = kv_element_bytes(shape, kv_cache_dtype)
-    total = 0.0
-    for group in shape.attention:
-        if group.kind == "linear":
-            total += group.layers * group.state_bytes / max(1, tensor_parallel)
-            continue
-        seen = context_tokens if group.window is None else min(context_tokens, float(group.window))
-        total += seen * group_kv_bytes_per_token(group, element, tensor_parallel)
-    return total
-
-
 def bytes_per_param(shape: ModelShape) -> float:
     """Mean bytes a stored parameter takes."""
     return shape.weights_bytes / max(1, shape.params)
 
-
-def weight_bytes_read(shape: ModelShape, tokens: float, routing_temper: float) -> float:
-    """Weight bytes one pass of `tokens` tokens reads, all GPUs together.
-
-    A mixture of experts reads the experts its tokens touch: 1 - (1 - m/M)^T of them under uniform routing, T
-    tempered because real tokens of one request agree on experts.
-    """
-    unread = 0 if shape.tie_word_embeddings else shape.embedding_params
-    if shape.moe is None:
-        return max(0.0, float(shape.params - unread)) * bytes_per_param(shape)
-    moe = shape.moe
-    routed = float(moe.moe_layers) * moe.num_experts * moe.expert_params
-    share = moe.experts_per_token / max(1, moe.num_experts)
-    touched = 1.0 - float((1.0 - share) ** (max(1.0, tokens) ** routing_temper))
-    dense = max(0.0, shape.params - unread - routed)
-    return (dense + routed * touched) * bytes_per_param(shape)
-
-
-def flop_per_token(shape: ModelShape) -> float:
-    """Floating point operations of one token's pass, attention over the context apart."""
-    return 2.0 * shape.active_params

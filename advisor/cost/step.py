@@ -6,8 +6,9 @@ Times are milliseconds. `running` is requests in the step, `tokens` what the tar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from advisor.situation import Runner, Situation
 from profiles.deployment import Candidate
@@ -66,7 +67,7 @@ class StepCost(Protocol):
         """Host time a loaded speculation adds to a step; k = 0 is loaded and idle."""
 
     def prefill(self, tokens: float) -> Cost:
-        """One step that carries `tokens` prompt tokens of one request, target only."""
+        """What `tokens` prompt tokens of one request take beside what else runs, and what every step pays once."""
 
     def draft_prefill(self, candidate: Candidate, tokens: float) -> Cost:
         """What the drafter adds to that step."""
@@ -74,6 +75,11 @@ class StepCost(Protocol):
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
         """A whole decode step in which each request verifies `drafted` (<= k) tokens beside its own on average.
         The null candidate's step is the baseline's, with no uncertainty in its ratio."""
+
+    def steps_ms(
+        self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]
+    ) -> Any:
+        """The steps' milliseconds alone, an array by load (rows) and context (columns)."""
 
 
 def runner_for(candidate: Candidate, situation: Situation) -> Runner:
@@ -100,6 +106,18 @@ def runner_for(candidate: Candidate, situation: Situation) -> Runner:
     ):
         return "v1" if "v1" in described.draft_graphs else "v2"
     return situation.runner
+
+
+def draft_has_graphs(candidate: Candidate, situation: Situation) -> bool:
+    """Whether the drafter runs under captured graphs here. True too for drafters that never do: what is known of their
+    times was measured so."""
+    described: Method = method(candidate.method)
+    if not described.draft_graphs:
+        return True
+    runner = runner_for(candidate, situation)
+    if situation.deployment.engine.enforce_eager or runner not in described.draft_graphs:
+        return False
+    return not (described.drafter == "model" and situation.release.has("draft_model_graph_fault"))
 
 
 def _timed_on(candidate: Candidate, situation: Situation) -> Runner | None:

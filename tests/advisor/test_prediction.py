@@ -237,14 +237,15 @@ def test_what_limits_a_cell_is_named() -> None:
     assert with_length(eager, 5.9).at(eager.candidates[0], 5, 1).limited_by == "draft_time"
 
 
-def test_intervals_combine_acceptance_and_step_time_in_logarithms() -> None:
-    pricing = price(gpu_situation(concurrency=1, prompt_tokens=1, output_tokens=2000))
+def test_intervals_of_measured_times_combine_acceptance_and_step_time_in_logarithms() -> None:
+    trial = cpu_trial()
+    pricing = price(cpu_situation(trial, concurrency=1, tasks="code", prompt_tokens=1, output_tokens=2000))
     candidate = pricing.candidates[0]
     cell = pricing.at(candidate, 3, 1)
     step = pricing.request(candidate, 3, 1).step
     expected = math.hypot(pricing.acceptance[candidate.label].log_sd(3), step.ratio_log_sd)
-    assert cell.decode_speedup.high is not None
-    assert math.log(cell.decode_speedup.high / cell.decode_speedup.value) / 1.2816 == pytest.approx(expected, rel=1e-3)
+    assert cell.decode_speedup.low is not None
+    assert math.log(cell.decode_speedup.value / cell.decode_speedup.low) / 1.2816 == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_target_that_does_not_fit_at_all_is_said() -> None:

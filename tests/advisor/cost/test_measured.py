@@ -3,7 +3,7 @@ import math
 import pytest
 
 from advisor.cost.measured import MeasuredCost, cost_model, steady_mean
-from advisor.cost.roofline import RooflineCost
+from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import runner_for
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.evidence import StepSample, TrialEvidence
@@ -85,7 +85,7 @@ def test_prefill_follows_the_steps_that_carried_prompts() -> None:
 def test_times_of_another_kind_of_device_are_not_used() -> None:
     on_gpu = gpu_situation(evidence=cpu_situation(cpu_trial()).evidence)
     assert MeasuredCost.of(on_gpu) is None
-    assert isinstance(cost_model(on_gpu), RooflineCost)
+    assert isinstance(cost_model(on_gpu), ModelledCost)
 
 
 def test_a_trial_without_a_timed_baseline_gives_no_times() -> None:
