@@ -48,6 +48,12 @@ def emit(decision: Decision, situation: Situation, memory: Memory | None, reason
     return _Config(decision, situation, memory, reasons).emitted()
 
 
+def options(decision: Decision, situation: Situation, memory: Memory | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options and environment of the same config, not yet written: for whoever wants to judge it."""
+    config = _Config(decision, situation, memory, ())
+    return {entry.key: entry.value for entry in config.entries()}, config.env
+
+
 class _Config:
     """One file in the making: values, comments, environment and notes gather here."""
 
@@ -69,6 +75,11 @@ class _Config:
         self.extra = self._extra_args()
 
     def emitted(self) -> EmittedConfig:
+        entries = self.entries()
+        return EmittedConfig(vllm_yaml=write(self._header(), entries), env=self.env, notes=tuple(self.notes))
+
+    def entries(self) -> list[Entry]:
+        """The options in the order they are written. Fills the environment and the notes."""
         speculation = self._speculation() if self.on else None
         entries = [*self._model(), *self._serve_args(), *self._budget()]
         entries += [Entry(key, self._nested(value)) for key, value in self.extra.items()]
@@ -76,7 +87,7 @@ class _Config:
         if speculation is not None:
             entries.append(speculation)
         self._environment()
-        return EmittedConfig(vllm_yaml=write(self._header(), entries), env=self.env, notes=tuple(self.notes))
+        return entries
 
     # --- the deployment ---------------------------------------------------------------------------------------
     def _model(self) -> list[Entry]:
@@ -89,6 +100,9 @@ class _Config:
     def _serve_args(self) -> list[Entry]:
         entries = []
         for name, option in FIELD_OPTIONS.items():
+            if name == "max_model_len" and self.engine.max_model_len is None:
+                entries += self._window()
+                continue
             if name == "max_num_batched_tokens":
                 continue
             value = getattr(self.engine, name)
@@ -101,6 +115,22 @@ class _Config:
             elif value is not None and value != default:
                 entries.append(Entry(option, value))
         return entries
+
+    def _window(self) -> list[Entry]:
+        """max-model-len where nobody states one and the model's own would keep the engine from starting."""
+        memory = self.memory
+        if memory is None or memory.window is None:
+            return []
+        written = memory.write_max_model_len_with if self.on else memory.write_max_model_len_without
+        if written is None:
+            return []
+        beside = " beside the draft" if self.on and memory.draft_weights_gib else ""
+        said = (
+            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not surely hold one "
+            f"that long: without this line the server would not start. Requests longer than {written:,} tokens (prompt "
+            "and answer) are refused."
+        )
+        return [Entry("max-model-len", written, (said,))]
 
     def _memory_comment(self) -> tuple[str, ...]:
         memory = self.memory
