@@ -13,7 +13,7 @@ from advisor.cost.drafter import draft_layers, draft_weights_bytes
 from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, cut_pool, pool_layers
 from advisor.cost.machine import engine_limits
 from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
-from advisor.cost.shape_bytes import kv_bytes_per_token
+from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
 from advisor.cost.step import runner_for
 from advisor.cost.window import Side, window_of
 from advisor.record import Memory
@@ -160,7 +160,7 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     draft_parallel = candidate.tensor_parallel_size or tensor_parallel
     kv_target = kv_bytes_per_token(target, engine.kv_cache_dtype, tensor_parallel) / stages
     kv_draft = kv_bytes_per_token(drafter, engine.kv_cache_dtype, draft_parallel) if drafter is not None else 0.0
-    target_gib = target.weights_bytes / tensor_parallel / stages / GIB
+    target_gib = _target_gib(situation)
     draft_gib = draft_weights_bytes(target, draft, described) / draft_parallel / GIB
     tokens = request_tokens(situation)
     room = (_cpu_room(situation) if situation.runner == "cpu" else
@@ -212,6 +212,19 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         source=Source.MEASURED if seen is not None else room.source,
         notes=room.notes,
     )
+
+
+def _target_gib(situation: Situation) -> float:
+    """The target's weights on one GPU. Routed experts are spread over the data parallel ranks too, the rest is not."""
+    engine, target = situation.deployment.engine, situation.target
+    routed = 0.0
+    if target.moe is not None:
+        moe = target.moe
+        routed = float(moe.moe_layers) * moe.num_experts * moe.expert_params * bytes_per_param(target)
+    rest = max(0.0, target.weights_bytes - routed)
+    routed = target.weights_bytes - rest
+    each = (rest + routed / engine.data_parallel_size) / engine.tensor_parallel_size
+    return each / engine.pipeline_parallel_size / GIB
 
 
 def _bytes(gib: float | None) -> float | None:

@@ -102,8 +102,7 @@ def test_an_error_that_only_the_final_config_shows_passes_the_choice_on(monkeypa
 
 
 def test_a_deployment_that_starts_no_server_is_no_verdict_on_speculation() -> None:
-    stated = with_head("0.32.0", engine={"extra_args": {"structured-outputs-config": "[torn"},
-                                         "max_num_batched_tokens": 4096})
+    stated = with_head("0.32.0")
     broken = replace(stated, deployment=stated.deployment.model_copy(update={
         "engine": stated.deployment.engine.model_copy(update={"max_model_len": 262_144})}))
     assert any("SPD244" in sentence for sentence in deployment_errors(broken))
