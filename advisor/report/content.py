@@ -116,11 +116,12 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
     gain = percent(record.deployment.objective.worthwhile_gain)
     if decision.speedup is None and record.memory is not None and record.memory.target_fits is False:
         return "The target does not fit here: nothing can be served, with or without speculation."
+    if decision.speedup is None and verdict == "abstained":
+        return "As it is stated, this deployment starts no server, with or without speculation."
     if decision.speedup is None:
         known = {
             "on": "It is expected to pay",
             "off": "Nothing considered here is expected to pay",
-            "abstained": "The evidence does not say whether it pays",
         }[verdict]
         return f"{known} at {load}."
     interval = span(decision.speedup_low, decision.speedup_high)
