@@ -253,6 +253,6 @@ def _seen_gib(situation: Situation, total: float, origin: Source) -> float:
 
 def _is_number(text: str) -> bool:
     try:
-        return float(text) > 0
+        return 0 < float(text) < math.inf
     except ValueError:
         return False

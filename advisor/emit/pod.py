@@ -127,7 +127,7 @@ def _container(serving: Serving, name: str) -> Mapping:
         "imagePullPolicy": "IfNotPresent",
         # Written out: the entry point of the image is another one in older releases.
         "command": ["vllm", "serve"],
-        "args": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *host_argument(serving), *serving.drain_arguments],
+        "args": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *serving.drain_arguments, *host_argument(serving)],
         "env": variables(serving),
         "ports": [{"name": "http", "containerPort": serving.port, "protocol": "TCP"}],
         **probes(serving, "http"),
