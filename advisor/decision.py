@@ -12,6 +12,7 @@ from advisor.inquiry import would_settle
 from advisor.prediction import Pricing
 from advisor.record import Decision, Priced
 from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured
+from advisor.startable import deployment_errors
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.schema import Quantity, Source
 
@@ -178,10 +179,10 @@ def _off(pricing: Pricing) -> Decision:
     )
 
 
-def decide(pricing: Pricing, refused: str = "") -> Choice:
+def decide(pricing: Pricing, refused: str | None = None) -> Choice:
     """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain.
 
-    refused: why the deployment starts no engine even without speculation; empty where it does.
+    refused: why the deployment starts no engine even without speculation, empty where it does; None asks the checklist.
     """
     running = pricing.running
     if pricing.plan(NO_SPECULATION, 0).target_fits is False:
@@ -189,6 +190,8 @@ def decide(pricing: Pricing, refused: str = "") -> Choice:
         settles = "the advice again, for an engine that holds the target: the reasons say what helps"
         cannot = _off(pricing).model_copy(update={"enable": None, "would_settle": settles})
         return Choice(cannot, None, blocked="target")
+    if refused is None:
+        refused = "; ".join(deployment_errors(pricing.situation))
     if refused:
         settles = "the advice again, once the deployment is mended"
         return Choice(_off(pricing).model_copy(update={"enable": None, "would_settle": settles}), None,

@@ -135,7 +135,12 @@ class Serving:
         """Weights of target and draft, all devices together."""
         memory, engine = self.record.memory, self.record.deployment.engine
         drafted = memory.draft_weights_gib if speculates(self.record.decision) else 0.0
-        return (memory.target_weights_gib + drafted) * engine.tensor_parallel_size * engine.pipeline_parallel_size
+        target, shape = memory.target_weights_gib, self.record.provenance.target
+        split = engine.tensor_parallel_size * engine.pipeline_parallel_size
+        if shape.moe is not None and engine.data_parallel_size > 1:
+            # Its experts are spread over the replicas: what one GPU holds says little of the whole.
+            return shape.weights_bytes / 2**30 + drafted * split
+        return (target + drafted) * split
 
     @property
     def start_s(self) -> int:
