@@ -127,8 +127,8 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     if choice.decision.enable is None:
         return Reason(
             question="evidence",
-            sentence=f"Not decided: {what} would give {speed}, and a gain of {worth:.0f} % lies inside "
-            "that interval, so the config is written without speculation.",
+            sentence=f"Not decided: {what} would give {speed}, and {_undecided(pricing, best, worth)}, so the config "
+            "is written without speculation.",
         )
     if choice.blocked == "unusable":
         return Reason(
@@ -152,6 +152,13 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     )
 
 
+def _undecided(pricing: Pricing, best: Priced, worth: float) -> str:
+    """What keeps an interval from deciding: what it holds, or what it was measured beside."""
+    if pricing.disturbed(best.candidate):
+        return "other work stretched the steps of the trial behind it, which therefore decide nothing"
+    return f"a gain of {worth:.0f} % lies inside that interval"
+
+
 def _shade(choice: Choice) -> str:
     """Why a smaller k than the fastest one was chosen; empty where it is the fastest."""
     larger = choice.passed_over
@@ -167,8 +174,10 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     length = best.acceptance_length
     described = method(best.candidate.method)
     said = _TIER_SAID.get(acceptance.tier, _SAID[length.source])
+    stated = pricing.situation.deployment.workload.tasks_stated
+    text = f"The text ({_tasks(pricing)})" if stated else "Text of a kind that nobody stated"
     sentence = (
-        f"The text ({_tasks(pricing)}) gives {length.value:.2f} tokens per step of at "
+        f"{text} gives {length.value:.2f} tokens per step of at "
         f"most {best.k + 1} ({said}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
         f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
     )
