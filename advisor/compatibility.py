@@ -117,7 +117,7 @@ def unconfirmed(situation: Situation, candidate: Candidate) -> str | None:
         return (f"the head was trained for {head.targets[0]}; how far {target.id} accepts its drafts is not known "
                 "before a trial")
     if head.check != "ok":
-        return (f"the catalog's entry of {head.id} is not confirmed by the head's own files: start it beside {target.id} "
+        return (f"the catalog's entry of {head.id} is not confirmed by its own files: start it beside {target.id} "
                 "once before relying on it")
     return None
 

@@ -52,8 +52,8 @@ def _release_text(value: object) -> object:
     if isinstance(value, float) and re.fullmatch(r"[0-9]+\.[0-9]{2,4}", text):
         return text
     longer = f" or {text}0" if isinstance(value, float) and "." in text else ""
-    raise PydanticCustomError("release_number", "text in quotes, such as \"0.30\": without them YAML reads a number and "
-                              "drops its last zeros, so this could mean {text}{longer}",
+    raise PydanticCustomError("release_number", "text in quotes, such as \"0.30\": without them YAML reads a number "
+                              "and drops its last zeros, so this could mean {text}{longer}",
                               {"text": text, "longer": longer})
 
 

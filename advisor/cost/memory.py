@@ -106,7 +106,7 @@ def _arm(situation: Situation, label: str) -> ArmEvidence | None:
 
 @dataclass(frozen=True)
 class _Room:
-    """GiB of one GPU. None where its memory is unknown, and on the CPU engine, whose KV space is a figure of its own."""
+    """GiB of one GPU. None where its memory is unknown; the CPU engine has a KV space only."""
 
     total: float | None = None
     usable: float | None = None

@@ -203,8 +203,8 @@ class Serving:
         """What happens to running requests at the end."""
         how = ("the server then waits for those that run (--shutdown-timeout)" if self.drains_itself else
                "and those that run finish meanwhile, because this release aborts them when it is told to stop")
-        return (f"Before it is told to stop, {self.leave_s} s pass in which no new requests are sent to it; {how}. It is "
-                f"killed after {self.stop_s} s.")
+        return (f"Before it is told to stop, {self.leave_s} s pass in which no new requests are sent to it; {how}. It "
+                f"is killed after {self.stop_s} s.")
 
     @property
     def shared_gib(self) -> int | None:

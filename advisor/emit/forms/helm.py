@@ -48,8 +48,8 @@ def write(serving: Serving) -> Written:
     if serving.start_s > CHART_DEADLINE_S:
         notes.append(f"the chart calls a roll-out failed after {CHART_DEADLINE_S} s, which no value changes; the pod "
                      "goes on starting all the same")
-    notes.append(f"the chart leaves a pod {CHART_GRACE_S} s to stop, which no value changes: what runs longer is cut off "
-                 "when it is rolled")
+    notes.append(f"the chart leaves a pod {CHART_GRACE_S} s to stop, which no value changes: what runs longer is cut "
+                 "off when it is rolled")
     header = serving.heading(
         TITLE, "helm repo add vllm https://vllm-project.github.io/production-stack",
         "helm upgrade --install vllm vllm/vllm-stack -f helm-values.yaml", *token_advice(serving),
