@@ -193,7 +193,8 @@ def test_throughput_is_chosen_by_tokens_per_second() -> None:
     choice = decide(pricing)
     assert choice.best is not None
     rates = [pricing.at(c, k, 4).tokens_per_s.value for c in pricing.candidates for k in c.k]
-    assert choice.best.tokens_per_s.value == pytest.approx(max(rates))
+    # A larger k that is better by noise alone is passed over.
+    assert choice.best.tokens_per_s.value >= 0.97 * max(rates)
 
 
 def test_break_even_is_the_acceptance_length_at_which_nothing_is_gained() -> None:
@@ -252,7 +253,7 @@ def test_a_pool_smaller_than_one_request_does_not_fit_either() -> None:
 def test_a_worse_k_beside_a_good_one_changes_nothing() -> None:
     def of(k: list[int]) -> Any:
         candidates = [{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": k}]
-        engine = {"gpu_memory_utilization": 0.9, "max_num_seqs": 1024, "max_model_len": 8192}
+        engine = {"gpu_memory_utilization": 0.9, "max_num_seqs": 256, "max_model_len": 4096}
         return decide(price(gpu_situation("RTX 4090", candidates=candidates, engine=engine, tasks="json"))).decision
 
     few, many = of([1]), of([1, 8])
