@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from advisor.checks.finding import CheckResult
-from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence
+from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence, unconfirmed
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
 from advisor.cost.window import needed_tokens
@@ -135,8 +135,11 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
         *engine_warnings(situation.deployment, situation.target),
-        *doubts(situation, pricing.unusable),
+        *(doubts(situation, pricing.unusable) if choice.blocked not in ("target", "config") else ()),
     ]
+    doubt = unconfirmed(situation, choice.best.candidate) if choice.best is not None and not choice.blocked else None
+    if choice.best is not None and doubt is not None and (said := f"{choice.best.label}: {doubt}") not in warnings:
+        warnings.append(said)
     note = accelerator_note(situation.gpu) if situation.gpu is not None else None
     warnings += [note] if note is not None else []
     trial = situation.trial

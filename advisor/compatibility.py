@@ -15,7 +15,7 @@ from advisor.release_rules import mtp_depth_fits, refused_split, refused_window
 from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
-from profiles.catalog.models import catalog_ids, find_head, find_model, heads_for, normal_id
+from profiles.catalog.models import DraftHead, catalog_ids, find_head, find_model, heads_for, normal_id
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment, Engine
@@ -97,9 +97,9 @@ def doubts(situation: Situation, refused: Mapping[str, str]) -> tuple[str, ...]:
                 f"{candidate.label}: tokens that only one of the two vocabularies has are never drafted, and what that "
                 "costs in acceptance is not known before a trial"
             )
-        doubt = unconfirmed(situation, candidate)
-        if doubt is not None:
-            said.append(f"{candidate.label}: {doubt}")
+        head = find_head(candidate.draft.id) if candidate.draft is not None and kind == "head" else None
+        if head is not None and not _trained_for(head.id, situation.target):
+            said.append(f"{candidate.label}: {_of_a_sister(head, situation.target)}")
     return tuple(said)
 
 
@@ -114,12 +114,16 @@ def unconfirmed(situation: Situation, candidate: Candidate) -> str | None:
             arm.steps for arm in trial.arms if arm.candidate.label == candidate.label):
         return None
     if not _trained_for(head.id, target):
-        return (f"the head was trained for {head.targets[0]}; how far {target.id} accepts its drafts is not known "
-                "before a trial")
+        return _of_a_sister(head, target)
     if head.check != "ok":
         return (f"the catalog's entry of {head.id} is not confirmed by its own files: start it beside {target.id} "
                 "once before relying on it")
     return None
+
+
+def _of_a_sister(head: DraftHead, target: ModelShape) -> str:
+    return (f"the head was trained for {head.targets[0]}; how far {target.id} accepts its drafts is not known before a "
+            "trial")
 
 
 def with_runnable_k(candidate: Candidate, target: ModelShape) -> Candidate:

@@ -75,11 +75,18 @@ def _standing(pricing: Pricing, cell: Priced) -> tuple[float, ...]:
     return rank_key(pricing.situation.deployment.objective.goal, cell, _verdict(pricing, cell))[:3]
 
 
+def _plainly(goal: Goal, cell: Priced) -> float:
+    return (cell.speedup if goal is Goal.LATENCY else cell.tokens_per_s).value
+
+
 def _alike(pricing: Pricing, best: Priced, others: Iterable[Priced], within: float) -> list[Priced]:
     """Those of the same standing as the best one and, within a share, as good."""
     goal, standing = pricing.situation.deployment.objective.goal, _standing(pricing, best)
-    least = _worth(goal, best) * (1.0 - within)
-    return [c for c in others if _worth(goal, c) >= least and _standing(pricing, c) == standing]
+
+    def near(cell: Priced) -> bool:
+        return all(of(goal, cell) >= of(goal, best) * (1.0 - within) for of in (_worth, _plainly))
+
+    return [c for c in others if near(c) and _standing(pricing, c) == standing]
 
 
 def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None = None) -> Priced | None:

@@ -35,6 +35,8 @@ ONLY_ON = frozenset(
     {"headless", "grpc", "disable-log-stats", "aggregate-engine-logging", "data-parallel-multi-port-external-lb"}
 )
 """Switches of `vllm serve` without a negative form (0.32)."""
+LONG_WINDOW = 262_144
+"""Few models take longer requests: a KV cache of so many tokens holds one of any other."""
 GRAPH_OPTION_SINCE = (0, 12, 0)
 """Releases before it spell the CUDA-graph ceiling otherwise: there none is written."""
 
@@ -119,8 +121,10 @@ class _Config:
     def _window(self) -> list[Entry]:
         """max-model-len where nobody states one and the model's own would keep the engine from starting."""
         memory = self.memory
-        if memory is None or memory.window is None:
+        if memory is None:
             return []
+        if memory.window is None:
+            return self._window_nobody_knows(memory)
         written = memory.write_max_model_len_with if self.on else memory.write_max_model_len_without
         if written is None:
             return []
@@ -131,6 +135,17 @@ class _Config:
             "and answer) are refused."
         )
         return [Entry("max-model-len", written, (said,))]
+
+    def _window_nobody_knows(self, memory: Memory) -> list[Entry]:
+        """`auto`, where the engine can fit the window by itself and a usual one may not fit."""
+        tokens = memory.kv_tokens_with if self.on else memory.kv_tokens_without
+        if self.cpu or tokens is None or tokens >= LONG_WINDOW or not self.release.has("auto_window"):
+            return []
+        said = (
+            f"How long a request {self.situation.target.id} takes is not known here, and the KV cache holds about "
+            f"{tokens:,} tokens: the engine takes the model's own length, or as much of it as fits."
+        )
+        return [Entry("max-model-len", "auto", (said,))]
 
     def _memory_comment(self) -> tuple[str, ...]:
         memory = self.memory

@@ -121,7 +121,7 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
     if decision.speedup is None:
         known = {
             "on": "It is expected to pay",
-            "off": "Nothing considered here is expected to pay",
+            "off": "Nothing considered here can be advised",
         }[verdict]
         return f"{known} at {load}."
     interval = span(decision.speedup_low, decision.speedup_high)

@@ -108,11 +108,13 @@ def _variables(serving: Serving) -> list[dict[str, Any]]:
 
 def _config(serving: Serving, prefix_caching: bool) -> dict[str, Any]:
     options = serving.options
-    named = {NAMED[option]: value for option, value in options.items() if option in NAMED}
+    # The chart takes a number for the window; `auto` has to go the other way.
+    by_name = {option for option in NAMED if option != "max-model-len" or isinstance(options.get(option), int)}
+    named = {NAMED[option]: value for option, value in options.items() if option in by_name}
     if serving.shared_gib:
         # The chart gives shared memory only where this is stated.
         named.setdefault("tensorParallelSize", 1)
-    rest = {option: value for option, value in options.items() if option not in NAMED and option not in _CHARTS_OWN}
+    rest = {option: value for option, value in options.items() if option not in by_name and option not in _CHARTS_OWN}
     if serving.drain_arguments:
         rest["shutdown-timeout"] = CHART_GRACE_S - 10
     return {**named, "enablePrefixCaching": prefix_caching, "extraArgs": [_plain(word) for word in arguments(rest)]}

@@ -349,3 +349,13 @@ def test_a_stated_window_is_written_as_it_is_stated() -> None:
 
 def test_a_window_that_fits_is_not_written() -> None:
     assert "max-model-len" not in options(emit(decision(), situation(**DRAFT), memory(), []))
+
+
+@pytest.mark.parametrize(("version", "tokens", "written"), [
+    ("0.32.0", 20_000, "auto"), ("0.32.0", 400_000, None), ("0.12.0", 20_000, None)])
+def test_a_window_that_nobody_knows_is_fitted_by_the_engine_where_it_can(
+    version: str, tokens: int, written: str | None
+) -> None:
+    room = memory().model_copy(update={"kv_tokens_without": tokens})
+    emitted = emit(decision(enable=False), situation(version, **DRAFT), room, [])
+    assert options(emitted).get("max-model-len") == written
