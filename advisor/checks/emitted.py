@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from advisor.checks.finding import CheckResult, Finding
 from advisor.checks.known_model import facts_of
@@ -12,7 +13,9 @@ from advisor.checks.run import check
 from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
+from advisor.emit.vllm_config import RUNNER_VARIABLE
 from advisor.record import Record
+from advisor.release_rules import picked_runner
 from advisor.situation import Situation
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.releases import Release, release
@@ -86,6 +89,7 @@ def check_config(config: ServeConfig, known: Known) -> CheckResult:
         env=config.env,
         workload=_workload(known),
         hardware=known.deployment.hardware,
+        plain_runner=_plain_runner(known),
         evidence=known.evidence,
     )
     target, draft = config.get("model"), draft_reference(subject)
@@ -108,6 +112,16 @@ def _sentence(finding: Finding) -> str:
     remedy = finding.remedy.rstrip(".")
     help_said = f"; what helps: {remedy[0].lower()}{remedy[1:]}" if remedy else ""
     return f"{finding.message.rstrip('.')} ({finding.code}){help_said}"
+
+
+def _plain_runner(known: Known) -> Literal["v1", "v2"] | None:
+    engine = known.deployment.engine
+    if known.gpu_name == "cpu":
+        return None
+    if engine.runner != "auto":
+        return engine.runner
+    forced: dict[str, Literal["v1", "v2"]] = {"0": "v1", "1": "v2"}
+    return forced.get(engine.env.get(RUNNER_VARIABLE, "")) or picked_runner(known.release, known.target)
 
 
 def _gpu(named: str, deployment: Deployment) -> Gpu | None:

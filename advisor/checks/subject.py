@@ -81,6 +81,8 @@ class Subject:
     """What was approved, where it is given."""
     hardware: Hardware | None = None
     """What the deployment states of the machine, where this config was emitted for one."""
+    plain_runner: Literal["v1", "v2"] | None = None
+    """GPU runner of the same deployment without speculation; None takes the config's own."""
     evidence: tuple[Evidence, ...] = ()
     """What was measured of that machine and its engine."""
 

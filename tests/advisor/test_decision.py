@@ -489,6 +489,8 @@ def test_the_record_its_config_and_its_checklist_tell_one_story_of_the_window() 
     assert record.checklist is not None
     assert record.checklist.verdict == "pass"
     assert not any(f.code == "SPD401" for f in record.checklist.findings)
+    left = [f.message for f in record.checklist.findings if f.code == "SPD402"]
+    assert not left or f"{plan.kv_tokens_with} tokens are left of {plan.kv_tokens_without}," in left[0]
     assert any(f"max-model-len {written['max-model-len']:,}" in reason for reason in record.decision.reasons)
     assert "131,072" in record.emitted.vllm_yaml
 

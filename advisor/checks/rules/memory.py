@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -74,6 +74,8 @@ def _situation(
     subject: Subject, target: ModelShape, candidate: Candidate, drafts: dict[str, ModelShape]
 ) -> Situation:
     engine = subject.engine
+    own: Literal["v1", "v2"] = "v2" if engine.runner == "v2" else "v1"
+    plain = subject.plain_runner or own
     stated: dict[str, Any] = {
         "target": target.id or "unnamed",
         "engine": {
@@ -82,8 +84,9 @@ def _situation(
             "max_num_seqs": engine.max_num_seqs, "max_num_batched_tokens": engine.max_num_batched_tokens,
             "gpu_memory_utilization": _utilization(subject), "enforce_eager": engine.eager,
             "kv_cache_dtype": str(subject.config.get("kv-cache-dtype", "auto")),
-            # Stated, so that the plan is for the runner this very config ends up on.
-            "runner": "v2" if engine.runner == "v2" else "v1",
+            # Stated, so that the plan is for the runner this very config ends up on, unless the deployment without
+            # speculation runs on another one.
+            "runner": own if plain == own else "auto",
             "extra_args": {name: value for name in _PASSED_ON if (value := subject.config.get(name)) is not None},
             "env": {name: str(value) for name, value in subject.env.items()},
         },
@@ -96,7 +99,7 @@ def _situation(
     return Situation(
         deployment=deployment, target=target.model_copy(update={"max_position_embeddings": window}), drafts=drafts,
         candidates=(candidate,), release=subject.release,
-        runner="cpu" if on_cpu else "v2" if engine.runner == "v2" else "v1", gpu=subject.gpu,
+        runner="cpu" if on_cpu else plain, gpu=subject.gpu,
         gpu_count=subject.gpu_count or 0, evidence=subject.evidence)
 
 
