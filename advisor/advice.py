@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence
+from dataclasses import dataclass, replace
+
+from advisor.checks.finding import CheckResult
+from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence, unconfirmed
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
+from advisor.cost.window import needed_tokens
 from advisor.decision import Choice, best_cell, decide
 from advisor.draft_map import draft_map
 from advisor.prediction import Pricing, price
@@ -15,6 +19,9 @@ from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.version import __version__
 
+_SPREAD = 2.0
+"""Times their mean that requests are commonly long: a window shorter than that refuses some."""
+
 
 def advise(situation: Situation, created_at: str) -> Record:
     """The advice for a situation, its config included.
@@ -22,28 +29,19 @@ def advise(situation: Situation, created_at: str) -> Record:
     created_at is UTC in ISO 8601, passed in because the advisor reads no clock. The same situation always gives the
     same record.
     """
-    from advisor.checks.emitted import check_emitted
-    from advisor.emit.vllm_config import emit
-
-    pricing = price(situation)
-    choice = decide(pricing)
-    reasons = (*write_reasons(pricing, choice), *left_out(pricing, choice))
-    decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
-    best = choice.best
-    # The engine sizes its memory for the k it is started with, the largest of a schedule.
-    memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
-    emitted: EmittedConfig = emit(decision, situation, memory, decision.reasons)
-    record = Record(
-        decision=decision,
+    settled = _settle(situation)
+    pricing, choice, reasons = settled.pricing, settled.choice, settled.reasons
+    return Record(
+        decision=settled.choice.decision,
         reasons=reasons,
         candidates=pricing.table,
-        memory=memory,
-        memory_by_candidate=_memory_by_candidate(pricing, choice, memory),
-        emitted=emitted,
+        memory=settled.memory,
+        memory_by_candidate=_memory_by_candidate(pricing, choice, settled.memory),
+        emitted=settled.emitted,
         deployment=situation.deployment,
         evidence=situation.evidence,
         assumptions=tuple(pricing.assumptions) + situation.notes,
-        warnings=tuple(_warnings(pricing, choice, memory, reasons)),
+        warnings=tuple(_warnings(pricing, choice, settled.memory, reasons)),
         provenance=Provenance(
             tool_version=__version__,
             created_at=created_at,
@@ -65,13 +63,53 @@ def advise(situation: Situation, created_at: str) -> Record:
         acceptance_tiers={
             label: acceptance.tier for label, acceptance in pricing.acceptance.items() if label != "none"
         },
+        checklist=settled.checklist,
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
             "fit_residual": pricing.cost.residual_log_sd if isinstance(pricing.cost, MeasuredCost) else None,
         },
     )
-    return record.model_copy(update={"checklist": check_emitted(record)})
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """A choice, the config it is served with, and what the checklist says of that config."""
+
+    pricing: Pricing
+    choice: Choice
+    reasons: tuple[Reason, ...]
+    memory: Memory
+    emitted: EmittedConfig
+    checklist: CheckResult
+
+
+def _settle(situation: Situation) -> _Settled:
+    """The choice whose config passes its own checklist: a candidate whose config does not is one that cannot run, and
+    the next best is taken."""
+    from advisor.checks.emitted import check_text, errors_of, known_of
+    from advisor.emit.vllm_config import emit
+    from advisor.startable import deployment_errors
+
+    pricing, known = price(situation), known_of(situation)
+    refused = "; ".join(deployment_errors(situation))
+    while True:
+        choice = decide(pricing, refused)
+        reasons = (*write_reasons(pricing, choice, refused), *left_out(pricing, choice))
+        decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
+        best = choice.best
+        # The engine sizes its memory for the k it is started with, the largest of a schedule.
+        memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
+        emitted = emit(decision, situation, memory, decision.reasons)
+        checklist = check_text(emitted.vllm_yaml, emitted.env, replace(known, running=decision.running))
+        errors = errors_of(checklist)
+        if errors and not decision.enable and not refused and choice.blocked != "target":
+            refused = "; ".join(errors)
+            continue
+        if not (errors and decision.enable and best is not None):
+            return _Settled(pricing, replace(choice, decision=decision), reasons, memory, emitted, checklist)
+        # Everything is priced anew: what cannot run ranks last, and its cells say why.
+        pricing = replace(pricing, unusable={**pricing.unusable, best.label: errors[0]}, _cache={})
 
 
 def _memory_by_candidate(pricing: Pricing, choice: Choice, memory: Memory) -> dict[str, Memory]:
@@ -97,8 +135,11 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
         *engine_warnings(situation.deployment, situation.target),
-        *doubts(situation),
+        *(doubts(situation, pricing.unusable) if choice.blocked not in ("target", "config") else ()),
     ]
+    doubt = unconfirmed(situation, choice.best.candidate) if choice.best is not None and not choice.blocked else None
+    if choice.best is not None and doubt is not None and (said := f"{choice.best.label}: {doubt}") not in warnings:
+        warnings.append(said)
     note = accelerator_note(situation.gpu) if situation.gpu is not None else None
     warnings += [note] if note is not None else []
     trial = situation.trial
@@ -121,6 +162,7 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     sampling = situation.deployment.workload.sampling
     if sampling.min_p > 1e-5 and choice.decision.enable:
         warnings.append("vLLM refuses requests with min_p above 1e-5 once speculation is on")
+    warnings += _window_warnings(pricing, choice, memory)
     if memory.fits is None:
         warnings.append("whether it fits in memory is unknown")
     if choice.decision.enable and choice.best is not None:
@@ -132,3 +174,21 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
                 f"{described.title} is priced there"
             )
     return warnings
+
+
+def _window_warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
+    """What is only just so about the longest request the emitted config lets in."""
+    on = choice.decision.enable is True
+    longest = memory.max_model_len_with if on else memory.max_model_len_without
+    written = memory.write_max_model_len_with if on else memory.write_max_model_len_without
+    fits = memory.window_fits_with if on else memory.window_fits_without
+    if memory.window is None or longest is None or choice.blocked == "target":
+        return []
+    if written is None and fits is None and longest < memory.window:
+        return [f"max_model_len {memory.window:,} takes about all the memory that is left for KV (room for {longest:,} "
+                "tokens is planned): the server may refuse to start; lower it if it does"]
+    needed, tail_known = needed_tokens(pricing.situation)
+    if written is not None and not tail_known and written < _SPREAD * needed:
+        return [f"max-model-len {written:,} is written, and of the lengths only means are known ({needed:,} tokens "
+                "together): longer requests are refused; state percentiles, or make room"]
+    return []

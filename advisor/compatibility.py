@@ -7,6 +7,7 @@ for the prices to show. The rules are those of vLLM's own checks (`vllm/config/s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from advisor.cost.step import runner_for
@@ -14,7 +15,7 @@ from advisor.release_rules import mtp_depth_fits, refused_split, refused_window
 from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
-from profiles.catalog.models import catalog_ids, find_head, find_model, heads_for, normal_id
+from profiles.catalog.models import DraftHead, catalog_ids, find_head, find_model, heads_for, normal_id
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment, Engine
@@ -72,13 +73,18 @@ def incompatible(situation: Situation) -> dict[str, str]:
             why = unusable(candidate, situation.target, draft, engine, release, runner)
         if why is not None:
             found[candidate.label] = why
-    return found
+    # Imported late: the rules are many, and whoever asks for a single candidate's `unusable` needs none of them.
+    from advisor.startable import refused_configs
+
+    return found | refused_configs(situation, (c for c in situation.candidates if c.label not in found))
 
 
-def doubts(situation: Situation) -> tuple[str, ...]:
-    """What runs, but hardly as its user meant it: a draft as large as the target, a head of a sister checkpoint."""
+def doubts(situation: Situation, refused: Mapping[str, str]) -> tuple[str, ...]:
+    """What runs, but hardly as its user meant it: a draft as large as the target, a head of a sister checkpoint.
+
+    `refused` are the candidates that cannot run, by label: nothing is said of them.
+    """
     said = []
-    refused = incompatible(situation)
     for candidate in situation.candidates:
         if candidate.label in refused:
             continue
@@ -93,11 +99,31 @@ def doubts(situation: Situation) -> tuple[str, ...]:
             )
         head = find_head(candidate.draft.id) if candidate.draft is not None and kind == "head" else None
         if head is not None and not _trained_for(head.id, situation.target):
-            said.append(
-                f"{candidate.label}: the head was trained for {head.targets[0]}; how far {situation.target.id} accepts "
-                "its drafts is not known before a trial"
-            )
+            said.append(f"{candidate.label}: {_of_a_sister(head, situation.target)}")
     return tuple(said)
+
+
+def unconfirmed(situation: Situation, candidate: Candidate) -> str | None:
+    """Why it is not certain that a candidate's head belongs to this target, in a sentence without a full stop; None
+    where it is, where nothing is known of the head, and where a trial ran the two together."""
+    head = find_head(candidate.draft.id) if candidate.draft is not None else None
+    if head is None or method(candidate.method).drafter != "head":
+        return None
+    target, trial = situation.target, situation.trial
+    if trial is not None and _same_name(trial.target, target.id) and any(
+            arm.steps for arm in trial.arms if arm.candidate.label == candidate.label):
+        return None
+    if not _trained_for(head.id, target):
+        return _of_a_sister(head, target)
+    if head.check != "ok":
+        return (f"the catalog's entry of {head.id} is not confirmed by its own files: start it beside {target.id} "
+                "once before relying on it")
+    return None
+
+
+def _of_a_sister(head: DraftHead, target: ModelShape) -> str:
+    return (f"the head was trained for {head.targets[0]}; how far {target.id} accepts its drafts is not known before a "
+            "trial")
 
 
 def with_runnable_k(candidate: Candidate, target: ModelShape) -> Candidate:

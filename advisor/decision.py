@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor.compatibility import unconfirmed
 from advisor.inquiry import would_settle
 from advisor.prediction import Pricing
 from advisor.record import Decision, Priced
-from advisor.schedule import Band, build_schedule, crossover, schedule_honoured
+from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured
+from advisor.startable import deployment_errors
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
-from profiles.methods import method
 from profiles.schema import Quantity, Source
 
 
@@ -27,8 +28,11 @@ class Choice:
     schedule_note: str = ""
     busy: Priced | None = None
     """The chosen cell at the busy hour's load, where one is stated."""
-    blocked: Literal["", "target", "unusable", "memory", "slo"] = ""
-    """What rules the best cell out whatever its speed; empty where it is judged by its speed."""
+    blocked: Literal["", "target", "config", "unusable", "memory", "slo"] = ""
+    """What rules the best cell out whatever its speed; empty where it is judged by its speed. `target` and `config`
+    rule the deployment itself out, with or without speculation."""
+    passed_over: Priced | None = None
+    """A larger k of the same candidate that would be faster by no more than noise."""
 
     @property
     def k_loaded(self) -> int:
@@ -58,11 +62,69 @@ def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, 
     return (*allowed, verdict, round(_cautious(cell.tokens_per_s), 4), -float(cell.k))
 
 
+_ALIKE = 0.05
+"""Up to this difference a head whose match to the target is confirmed comes before one where it is not."""
+
+
+def _worth(goal: Goal, cell: Priced) -> float:
+    return _cautious(cell.speedup if goal is Goal.LATENCY else cell.tokens_per_s)
+
+
+def _standing(pricing: Pricing, cell: Priced) -> tuple[float, ...]:
+    """What comes before speed: whether it fits, keeps the SLOs, and how sure its gain is."""
+    return rank_key(pricing.situation.deployment.objective.goal, cell, _verdict(pricing, cell))[:3]
+
+
+def _plainly(goal: Goal, cell: Priced) -> float:
+    return (cell.speedup if goal is Goal.LATENCY else cell.tokens_per_s).value
+
+
+def _alike(pricing: Pricing, best: Priced, others: Iterable[Priced], within: float) -> list[Priced]:
+    """Those of the same standing as the best one and, within a share, as good."""
+    goal, standing = pricing.situation.deployment.objective.goal, _standing(pricing, best)
+
+    def near(cell: Priced) -> bool:
+        return all(of(goal, cell) >= of(goal, best) * (1.0 - within) for of in (_worth, _plainly))
+
+    return [c for c in others if near(c) and _standing(pricing, c) == standing]
+
+
 def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None = None) -> Priced | None:
-    """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate."""
+    """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate.
+
+    Of about equal ones, a confirmed head comes before an unconfirmed one, and the smaller k before the larger: it
+    verifies less in vain, and loses less when the text or the load turns out otherwise.
+    """
     goal = pricing.situation.deployment.objective.goal
     cells = [pricing.at(c, k, running) for c in (pricing.candidates if among is None else among) for k in c.k]
-    return max(cells, key=lambda cell: rank_key(goal, cell, _verdict(pricing, cell)), default=None)
+
+    def key(cell: Priced) -> tuple[float, ...]:
+        return rank_key(goal, cell, _verdict(pricing, cell))
+
+    best = max(cells, key=key, default=None)
+    if best is None:
+        return None
+    if unconfirmed(pricing.situation, best.candidate) is not None:
+        sure = [c for c in cells if unconfirmed(pricing.situation, c.candidate) is None]
+        best = max(_alike(pricing, best, sure, _ALIKE), key=key, default=best)
+    return _smallest_k(pricing, best, [c for c in cells if c.label == best.label])
+
+
+def _smallest_k(pricing: Pricing, best: Priced, own: Sequence[Priced]) -> Priced:
+    """The smallest k that is as good as the best one of the same candidate. A k that was compared pair by pair stays:
+    its neighbours are only modelled after it."""
+    if pricing.paired(best.candidate, best.k, best.running) is not None:
+        return best
+    return min(_alike(pricing, best, (c for c in own if c.k <= best.k), NOISE), key=lambda c: c.k)
+
+
+def passed_over(pricing: Pricing, chosen: Priced) -> Priced | None:
+    """The larger k of the chosen candidate that would be a shade faster; None where the chosen one is the best."""
+    goal = pricing.situation.deployment.objective.goal
+    larger = [pricing.at(chosen.candidate, k, chosen.running) for k in chosen.candidate.k if k > chosen.k]
+    better = [c for c in larger if _worth(goal, c) > _worth(goal, chosen)
+              and _standing(pricing, c) == _standing(pricing, chosen)]
+    return max(better, key=lambda c: _worth(goal, c), default=None)
 
 
 def _verdict(pricing: Pricing, cell: Priced) -> bool | None:
@@ -136,14 +198,23 @@ def _off(pricing: Pricing) -> Decision:
     )
 
 
-def decide(pricing: Pricing) -> Choice:
-    """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain."""
+def decide(pricing: Pricing, refused: str | None = None) -> Choice:
+    """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain.
+
+    refused: why the deployment starts no engine even without speculation, empty where it does; None asks the checklist.
+    """
     running = pricing.running
     if pricing.plan(NO_SPECULATION, 0).target_fits is False:
         # Not an answer about speculation: nothing can be served here, with or without it.
-        settles = "more GPUs with a larger tensor_parallel_size, or a smaller or quantized target"
+        settles = "the advice again, for an engine that holds the target: the reasons say what helps"
         cannot = _off(pricing).model_copy(update={"enable": None, "would_settle": settles})
         return Choice(cannot, None, blocked="target")
+    if refused is None:
+        refused = "; ".join(deployment_errors(pricing.situation))
+    if refused:
+        settles = "the advice again, once the deployment is mended"
+        return Choice(_off(pricing).model_copy(update={"enable": None, "would_settle": settles}), None,
+                      blocked="config")
     best = best_cell(pricing, running)
     if best is None:
         return Choice(_off(pricing), None)
@@ -181,4 +252,4 @@ def decide(pricing: Pricing) -> Choice:
         reasons=(),
         would_settle=would_settle(pricing, best) if enable is None else None,
     )
-    return Choice(decision, best, note if method(candidate.method).drafter != "none" else "", busy)
+    return Choice(decision, best, note, busy, passed_over=passed_over(pricing, best) if not off else None)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from advisor.cost.memory import plan_memory, request_tokens
 from advisor.decision import Choice, break_even_length
 from advisor.prediction import Pricing
-from advisor.record import Memory, Priced, Reason
+from advisor.record import Priced, Reason
+from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -47,120 +44,73 @@ def _tasks(pricing: Pricing) -> str:
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in named)
 
 
-def _requests(count: float) -> str:
-    """`1 request`, `12 requests`: whole ones, as only whole ones run."""
-    whole = int(count)
-    return f"{whole:,} request{'' if whole == 1 else 's'}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " or " + parts[-1]
-
-
-def _target_unfit(pricing: Pricing) -> Reason:
-    """Why the target alone does not run here, with the numbers and what would help."""
-    plan = pricing.plan(NO_SPECULATION, 0)
-    engine = pricing.situation.deployment.engine
-    needed = request_tokens(pricing.situation)
-    if plan.usable_gib is None:
-        return Reason(
-            question="memory",
-            for_or_against="against",
-            sentence=f"The target does not fit: the KV space holds {plan.kv_tokens_without or 0:,} tokens, and one "
-            f"request takes {needed:,.0f}; give the engine a larger VLLM_CPU_KVCACHE_SPACE.",
-        )
-    each = "each GPU" if pricing.situation.gpu_count > 1 else "the GPU"
-    taken = plan.target_weights_gib + (plan.overhead_gib or 0.0)
-    sentence = (
-        f"The target does not fit: {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB "
-        f"for activations and runtime are needed of {plan.usable_gib:.1f} GiB usable on {each}"
-    )
-    if taken < plan.usable_gib and plan.kv_tokens_without is not None:
-        sentence += f", which leaves {plan.kv_tokens_without:,} KV tokens where one request takes {needed:,.0f}"
-    remedies = ["more GPUs with a larger tensor_parallel_size", "a quantized target"]
-    if engine.gpu_memory_utilization < 0.95:
-        remedies.append(f"a gpu_memory_utilization above {engine.gpu_memory_utilization:g}")
-    if engine.max_num_seqs is None:
-        remedies.append(f"a stated max_num_seqs below the {pricing.max_running} this release takes by itself")
+def _config_refused(refused: str) -> Reason:
+    """Why the deployment starts no server, whatever is decided about speculation."""
     return Reason(
-        question="memory", for_or_against="against", sentence=f"{sentence}; what helps: {_listed(remedies)}."
+        question="other",
+        for_or_against="against",
+        sentence=f"This deployment does not start as it is stated, with or without speculation: {refused}.",
     )
 
 
-def _draft_unfit(pricing: Pricing, best: Priced) -> str:
-    """The sentence for a candidate that does not fit at any k beside a target that does."""
-    k = min(best.candidate.k)
-    plan = pricing.plan(best.candidate, k)
-    situation = pricing.situation
-    asked = situation.deployment.objective.min_concurrency or 1
-    tokens = request_tokens(situation)
-    text = (
-        f"Leave speculation off: {best.label} does not fit at any k: with k={k}, {plan.kv_tokens_with or 0:,} KV "
-        f"tokens would be left, and {_requests(asked)} of this length take{'s' if asked == 1 else ''} "
-        f"{asked * tokens:,.0f}"
-    )
-    if plan.kv_tokens_without is not None and plan.kv_tokens_without < asked * tokens:
-        text += f" (without speculation {plan.kv_tokens_without:,} are left, too few as well)"
-    if situation.deployment.engine.max_num_seqs is None and situation.runner != "cpu":
-        fewer = max(pricing.running, asked)
-        engine = situation.deployment.engine.model_copy(update={"max_num_seqs": fewer})
-        stated = replace(situation, deployment=situation.deployment.model_copy(update={"engine": engine}))
-        if fewer < pricing.max_running and plan_memory(stated, best.candidate, k).fits:
-            text += (
-                f"; max_num_seqs is not stated, and {pricing.max_running} is what this release takes by itself: state "
-                f"it, with {fewer} it would fit"
-            )
-    return text + "."
+def write_reasons(pricing: Pricing, choice: Choice, refused: str = "") -> tuple[Reason, ...]:
+    """Every reason, the verdict first; each says which question it answers and which way it speaks.
 
-
-def write_reasons(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
-    """Every reason, the verdict first; each says which question it answers and which way it speaks."""
+    refused: why the deployment starts no engine even without speculation, as `decide` was told.
+    """
     best = choice.best
     if choice.blocked == "target":
-        return (_target_unfit(pricing),)
+        return (target_unfit(pricing),)
+    if choice.blocked == "config":
+        return (_config_refused(refused),)
+    window = written_window(pricing, choice)
     if best is None:
-        return (
-            Reason(
-                question="other",
-                sentence=_nothing_to_turn_on(pricing),
-            ),
-        )
+        return (Reason(question="other", sentence=_nothing_to_turn_on(pricing)), *window)
     if choice.blocked in ("memory", "unusable"):
         # What never runs here has no speed worth telling.
-        blocked = [_verdict(pricing, choice, best), _memory(pricing, choice, best), _creative(pricing, best)]
+        blocked = [_verdict(pricing, choice, best), room(pricing, choice, best), *window, _creative(pricing, best)]
         return tuple(blocked)
     reasons = [
         _verdict(pricing, choice, best),
         _predictable(pricing, best),
-        _memory(pricing, choice, best),
+        room(pricing, choice, best),
+        *window,
         _creative(pricing, best),
         _concurrency(pricing, choice, best),
         _prefill(pricing, best),
         _step(pricing, best),
     ]
-    if choice.decision.schedule is not None:
-        bands = ", ".join(f"k={k} up to {end}" if k else f"none up to {end}" for _, end, k in choice.decision.schedule)
-        sentence = (
-            f"The best k depends on how many requests run: {bands}; k={best.k} at the {best.running} decided for."
-        )
-        idle_from = next((start for start, _, k in choice.decision.schedule if k == 0), None)
-        if idle_from is not None:
-            idle = pricing.speedup(best.candidate, 0, idle_from)
-            sentence += (
-                f" A loaded but idle speculation still costs {100 * max(0.0, 1 - idle):.0f} % there: for loads that "
-                f"stay at {idle_from} or more, leave it off."
-            )
-        reasons.append(Reason(question="concurrency", sentence=sentence))
-    elif choice.schedule_note and choice.decision.enable:
-        sentence = f"One k for every load: {choice.schedule_note}"
-        if choice.decision.crossover_load is not None:
-            sentence += f"; for loads that stay at {choice.decision.crossover_load} or more it should be off"
-        reasons.append(Reason(question="concurrency", sentence=sentence + "."))
+    if choice.decision.enable:
+        reasons.append(_schedule(pricing, choice, best))
     if pricing.capped:
         reasons.append(Reason(question="concurrency", sentence=f"{pricing.capped[0].upper()}{pricing.capped[1:]}."))
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)
+
+
+def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
+    """Why k follows the load, or why it does not, in one sentence."""
+    schedule, cross = choice.decision.schedule, choice.decision.crossover_load
+    if schedule is None:
+        why = choice.schedule_note or f"no other k is better by more than noise at any load up to {pricing.max_running}"
+        sentence = f"One k for every load, no schedule: {why}"
+        if choice.schedule_note and cross is not None:
+            sentence += f"; for loads that stay at {cross} or more it should be off"
+        return Reason(question="concurrency", sentence=sentence + ".")
+    bands = ", ".join(f"k={k} up to {end}" if k else f"none up to {end}" for _, end, k in schedule)
+    sentence = (
+        f"A schedule is written, because the best k depends on how many requests run: {bands}; k={best.k} at the "
+        f"{best.running} decided for."
+    )
+    idle_from = next((start for start, _, k in schedule if k == 0), None)
+    if idle_from is not None:
+        idle = pricing.speedup(best.candidate, 0, idle_from)
+        sentence += (
+            f" A loaded but idle speculation still costs {100 * max(0.0, 1 - idle):.0f} % there: for loads that "
+            f"stay at {idle_from} or more, leave it off."
+        )
+    return Reason(question="concurrency", sentence=sentence)
 
 
 def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
@@ -171,13 +121,14 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         return Reason(
             question="other",
             for_or_against="for",
-            sentence=f"Turn speculation on: {what} gives {speed}; the whole interval is above a gain of {worth:.0f} %.",
+            sentence=f"Turn speculation on: {what} gives {speed}; the whole interval is above a gain of {worth:.0f} %"
+            f"{_shade(choice)}.",
         )
     if choice.decision.enable is None:
         return Reason(
             question="evidence",
-            sentence=f"Not decided: {what} would give {speed}, and a gain of {worth:.0f} % lies inside "
-            "that interval, so the config is written without speculation.",
+            sentence=f"Not decided: {what} would give {speed}, and {_undecided(pricing, best, worth)}, so the config "
+            "is written without speculation.",
         )
     if choice.blocked == "unusable":
         return Reason(
@@ -186,7 +137,7 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
             sentence=f"Leave speculation off: {best.label} cannot be run here ({pricing.unusable[best.label]}).",
         )
     if choice.blocked == "memory":
-        return Reason(question="memory", for_or_against="against", sentence=_draft_unfit(pricing, best))
+        return Reason(question="memory", for_or_against="against", sentence=draft_unfit(pricing, best))
     if choice.blocked == "slo":
         return Reason(
             question="other",
@@ -201,14 +152,32 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     )
 
 
+def _undecided(pricing: Pricing, best: Priced, worth: float) -> str:
+    """What keeps an interval from deciding: what it holds, or what it was measured beside."""
+    if pricing.disturbed(best.candidate):
+        return "other work stretched the steps of the trial behind it, which therefore decide nothing"
+    return f"a gain of {worth:.0f} % lies inside that interval"
+
+
+def _shade(choice: Choice) -> str:
+    """Why a smaller k than the fastest one was chosen; empty where it is the fastest."""
+    larger = choice.passed_over
+    if larger is None:
+        return ""
+    return (f"; k={larger.k} would give {larger.speedup.value:.2f}x, which is no more than noise apart: the smaller k "
+            "verifies less in vain")
+
+
 def _predictable(pricing: Pricing, best: Priced) -> Reason:
     acceptance = pricing.acceptance[best.label]
     first = acceptance.per_position[0].value if acceptance.per_position else 0.0
     length = best.acceptance_length
     described = method(best.candidate.method)
     said = _TIER_SAID.get(acceptance.tier, _SAID[length.source])
+    stated = pricing.situation.deployment.workload.tasks_stated
+    text = f"The text ({_tasks(pricing)})" if stated else "Text of a kind that nobody stated"
     sentence = (
-        f"The text ({_tasks(pricing)}) gives {length.value:.2f} tokens per step of at "
+        f"{text} gives {length.value:.2f} tokens per step of at "
         f"most {best.k + 1} ({said}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
         f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
     )
@@ -217,37 +186,6 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     share = (length.value - 1.0) / best.k
     verdict = "for" if share >= 0.5 else "against" if share < 0.25 else "neutral"
     return Reason(question="predictable_text", sentence=sentence + ".", for_or_against=verdict)
-
-
-def _memory(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
-    plan: Memory = pricing.plan(best.candidate, choice.k_loaded)
-    if plan.kv_tokens_with is None or plan.kv_tokens_without is None:
-        return Reason(
-            question="memory",
-            sentence="How much memory is left for KV is unknown: name the GPU, its memory, or probe it.",
-        )
-    without, with_it = plan.max_concurrency_without or 0.0, plan.max_concurrency_with or 0.0
-    lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
-    own_kv = f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
-    own_kv += f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB"
-    if method(best.candidate.method).drafter == "lookup":
-        takes = f"{method(best.candidate.method).title} needs no weights and no KV of its own"
-        takes = takes[0].upper() + takes[1:]
-    elif plan.draft_weights_gib == 0:
-        takes = f"The draft needs no weights of its own and {own_kv}"
-    else:
-        takes = f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and {own_kv}"
-    sentence = (
-        f"{takes}: {plan.kv_tokens_with:,} KV tokens are left of {plan.kv_tokens_without:,} ({100 * lost:.0f} % less), "
-        f"enough for {_requests(with_it)} of this length at once (without: {int(without):,})"
-    )
-    if plan.fits is False:
-        return Reason(question="memory", sentence=sentence + ": too few.", for_or_against="against")
-    return Reason(
-        question="memory",
-        sentence=sentence + ".",
-        for_or_against="against" if with_it < best.running <= without else "neutral",
-    )
 
 
 def _creative(pricing: Pricing, best: Priced) -> Reason:

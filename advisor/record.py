@@ -73,6 +73,16 @@ class Memory(Schema):
     max_model_len_without: int | None = None
     """Longest request that fits alone, at most the engine's (or the model's) own limit."""
     max_model_len_with: int | None = None
+    window: int | None = None
+    """max_model_len that the engine takes by itself: the stated one, else the model's own; null where nobody says."""
+    window_fits_without: bool | None = None
+    """Whether an engine without speculation starts with that window: it must hold one request of it. False where even
+    a tenth more memory would not do, null within that, or where it is unknown."""
+    window_fits_with: bool | None = None
+    write_max_model_len_without: int | None = None
+    """max-model-len that a config without speculation has to state to start, where nobody stated one and the model's
+    own does not surely fit; null where none is needed."""
+    write_max_model_len_with: int | None = None
     source: Source = Source.MODELLED
     notes: tuple[str, ...] = ()
 

@@ -19,8 +19,9 @@ from profiles.methods import method
 Band = tuple[int, int, int]
 """(first load, last load, k), both ends included."""
 
-_SWITCH_GAIN = 0.02
-"""A band changes k only where the other k is better by this much: smaller differences are noise."""
+NOISE = 0.02
+"""Relative difference of two k that is no difference: a band changes k only for more, and of two that are chosen
+between, the smaller one wins."""
 _QUIET_ZONE = 1.3
 """No threshold lies within this factor of the usual load: k would flip from step to step."""
 
@@ -141,7 +142,7 @@ def build_schedule(
     def best(load: int, current: int) -> int:
         gains = {k: pricing.speedup(candidate, k, load) for k in {*ks, current}}
         found = max(gains, key=lambda k: (gains[k], -k))
-        return current if gains[found] < gains[current] * (1.0 + _SWITCH_GAIN) else found
+        return current if gains[found] < gains[current] * (1.0 + NOISE) else found
 
     timed = _timed_cells(pricing, candidate)
     loads = sorted({usual, *grid_of(end)})

@@ -44,10 +44,23 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
+def _release_text(value: object) -> object:
+    """A release without quotes is a number to YAML, which drops its last zeros: `0.30` arrives as 0.3."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    text = repr(value)
+    if isinstance(value, float) and re.fullmatch(r"[0-9]+\.[0-9]{2,4}", text):
+        return text
+    longer = f" or {text}0" if isinstance(value, float) and "." in text else ""
+    raise PydanticCustomError("release_number", "text in quotes, such as \"0.30\": without them YAML reads a number "
+                              "and drops its last zeros, so this could mean {text}{longer}",
+                              {"text": text, "longer": longer})
+
+
 class Engine(Schema):
     """The vLLM this deployment runs, and its serve arguments."""
 
-    vllm_version: str | None = None
+    vllm_version: Annotated[str | None, BeforeValidator(_release_text)] = None
     """Release the config must boot on, e.g. 0.32.0; the installed one when left out, else the newest known."""
     tensor_parallel_size: Gpus = 1
     """GPUs one layer is split over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from advisor.checks.finding import Finding
@@ -65,6 +66,8 @@ _RESTS_ON = frozenset(FIELD_OPTIONS.values()) | {
 }
 _MODEL_OPTIONS = frozenset({"model", "revision", "speculative-config", "tokenizer"})
 _ENVIRONMENT_PREFIX = "VLLM_"
+_PLACES = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_ASSETS_CACHE", "VLLM_LOGGING_", "VLLM_HOST_IP", "VLLM_PORT")
+"""Variables that say where a server keeps files, logs and listens: they choose neither runner nor kernels."""
 
 
 def drift(subject: Subject, approved: Record) -> tuple[Finding, ...]:
@@ -76,7 +79,7 @@ def drift(subject: Subject, approved: Record) -> tuple[Finding, ...]:
         *_target(subject, approved),
         *_draft(subject, approved),
         *_speculation(subject.config, then),
-        *_options(subject.config, then),
+        *_options(subject.config, then, any(group.kind == "linear" for group in approved.provenance.target.attention)),
         *_environment(subject, approved),
         *_load(subject, approved),
     )
@@ -207,9 +210,27 @@ def _short(name: str) -> str:
     return posixpath.basename(name.rstrip("/")) if name.startswith(("/", ".", "~")) or name.count("/") > 1 else name
 
 
-def _options(now: ServeConfig, then: ServeConfig) -> Iterator[Finding]:
+_BY_ITSELF: Mapping[str, Any] = MappingProxyType({
+    "tensor-parallel-size": 1, "pipeline-parallel-size": 1, "data-parallel-size": 1, "dtype": "auto",
+    "kv-cache-dtype": "auto", "enforce-eager": False, "trust-remote-code": False,
+})
+"""What every engine takes for an option that nobody states."""
+
+
+def _as_run(config: ServeConfig, linear: bool) -> dict[str, Any]:
+    """The options without those that say what the engine does anyway, and each way to turn one off alike."""
+    itself = {**_BY_ITSELF, "enable-prefix-caching": not linear}
+    found = {}
+    for option, value in config.values.items():
+        name, given = (option[3:], False) if option.startswith("no-") and value is True else (option, value)
+        if name not in itself or _plain(given) != _plain(itself[name]):
+            found[name] = given
+    return found
+
+
+def _options(now: ServeConfig, then: ServeConfig, linear: bool) -> Iterator[Finding]:
     others = []
-    for option, was, value in _differences(then.values, now.values):
+    for option, was, value in _differences(_as_run(then, linear), _as_run(now, linear)):
         if option in _MODEL_OPTIONS or option.startswith(("speculative-", "num-speculative-")):
             continue
         if option in _RESTS_ON:
@@ -226,7 +247,7 @@ def _environment(subject: Subject, approved: Record) -> Iterator[Finding]:
     then = {key: value for key, value in approved.emitted.env.items() if key.startswith(_ENVIRONMENT_PREFIX)}
     now = {key: value for key, value in subject.env.items() if key.startswith(_ENVIRONMENT_PREFIX)}
     for key, was, value in _differences(then, now):
-        if not is_secret(key):
+        if not is_secret(key) and not key.startswith(_PLACES):
             yield ENVIRONMENT.finding(f"{key} is {value}, in the record {was}")
 
 

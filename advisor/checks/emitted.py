@@ -1,51 +1,102 @@
-"""The checklist over the config that an advice emits: what `specadvise check` says of it, from the record."""
+"""The checklist over a config that an advice emits: what `specadvise check` says of it, from what the advice knows."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from advisor.checks.finding import CheckResult
+from advisor.checks.finding import CheckResult, Finding
 from advisor.checks.known_model import facts_of
 from advisor.checks.platforms import platform_of
 from advisor.checks.run import check
-from advisor.checks.serve_config import from_yaml
+from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
+from advisor.emit.vllm_config import RUNNER_VARIABLE
 from advisor.record import Record
-from profiles.catalog.gpus import Gpu, find_gpu
-from profiles.catalog.releases import release
+from advisor.release_rules import picked_runner
+from advisor.situation import Situation
+from profiles.catalog.gpus import Gpu
+from profiles.catalog.releases import Release, release
 from profiles.catalog.shapes import ModelShape
+from profiles.deployment import Deployment
 from profiles.errors import InputError
+from profiles.evidence import Evidence
+from profiles.overrides import gpu_of
+
+
+@dataclass(frozen=True)
+class Known:
+    """What an advice knows beside the config: models are known by their shapes, as the record has them.
+
+    Rules that read further files of a model (such as its generation_config.json) have nothing to say here, and speak
+    when `specadvise check` finds the folder.
+    """
+
+    deployment: Deployment
+    release: Release
+    gpu_name: str
+    """As the record names it; `cpu` for the CPU engine, `unknown` for hardware that nobody named."""
+    gpu_count: int
+    running: int | None
+    """The load decided for; None before a decision."""
+    target: ModelShape
+    drafts: Sequence[ModelShape]
+    evidence: tuple[Evidence, ...]
+
+
+def known_of(situation: Situation) -> Known:
+    """What is known before anything is decided."""
+    gpu = situation.gpu
+    return Known(
+        deployment=situation.deployment, release=situation.release,
+        gpu_name=gpu.name if gpu is not None else "cpu" if situation.runner == "cpu" else "unknown",
+        gpu_count=situation.gpu_count, running=None, target=situation.target, drafts=tuple(situation.drafts.values()),
+        evidence=situation.evidence)
+
+
+def known_of_record(record: Record) -> Known:
+    """What a record says beside the config it carries."""
+    said = record.provenance
+    return Known(
+        deployment=record.deployment, release=release(said.vllm_version), gpu_name=said.gpu, gpu_count=said.gpu_count,
+        running=record.decision.running, target=said.target, drafts=said.drafts, evidence=record.evidence)
 
 
 def check_emitted(record: Record) -> CheckResult:
-    """Findings about the record's own vllm.yaml, its variables set, for the release, machine and load decided for.
+    """What the rules say of the config a record carries, for the release, machine and load decided for."""
+    return check_text(record.emitted.vllm_yaml, record.emitted.env, known_of_record(record))
 
-    Models are known by their shapes, as the record has them: rules that read further files of a model (such as its
-    generation_config.json) have nothing to say here, and speak when `specadvise check` finds the folder.
-    """
-    known = record.provenance
-    named, count = machine_of_record(record)
-    environment = environment_of_record(record)
-    facts = release(known.vllm_version)
+
+def check_text(text: str, env: Mapping[str, str], known: Known) -> CheckResult:
+    """What the rules say of a config's text."""
     try:
-        config = from_yaml(record.emitted.vllm_yaml, "vllm.yaml", environment)
+        config = from_yaml(text, "vllm.yaml", {**known.deployment.engine.env, **env})
     except InputError as error:
         # Arguments that were passed through as stated may be ones that no rule can read.
-        return CheckResult(name="vllm.yaml", verdict="fail", vllm_version=known.vllm_version, rules_version=facts.rules,
-                           notes=(str(error),))
+        return CheckResult(name="vllm.yaml", verdict="fail", vllm_version=known.release.version,
+                           rules_version=known.release.rules, notes=(str(error),))
+    return check_config(config, known)
+
+
+def check_config(config: ServeConfig, known: Known) -> CheckResult:
+    """What the rules say of a config that is read already."""
+    named, count = _machine(known)
     subject = Subject(
         config=config,
-        release=facts,
-        gpu=_gpu(named),
+        release=known.release,
+        gpu=_gpu(named, known.deployment),
         gpu_name=named,
         gpu_count=count,
         platform=platform_of(named),
-        env=environment,
-        workload=workload_of_record(record),
+        env=config.env,
+        workload=_workload(known),
+        hardware=known.deployment.hardware,
+        plain_runner=_plain_runner(known),
+        evidence=known.evidence,
     )
-    target = subject.config.get("model")
-    draft = draft_reference(subject)
+    target, draft = config.get("model"), draft_reference(subject)
     return check(replace(
         subject,
         target=_model(target, known.target) if isinstance(target, str) else None,
@@ -53,10 +104,34 @@ def check_emitted(record: Record) -> CheckResult:
     ))
 
 
-def _gpu(named: str) -> Gpu | None:
-    """None for `cpu`, and for hardware that only the deployment describes."""
+def errors_of(result: CheckResult) -> tuple[str, ...]:
+    """Why a checked config must not be advised, a sentence without a full stop each; empty where nothing stands
+    against it."""
+    found = tuple(_sentence(finding) for finding in result.findings if finding.severity == "error")
+    return found or (tuple(note.rstrip(".") for note in result.notes) if result.verdict == "fail" else ())
+
+
+def _sentence(finding: Finding) -> str:
+    """What is wrong and what helps, in the rule's own words."""
+    remedy = finding.remedy.rstrip(".")
+    help_said = f"; what helps: {remedy[0].lower()}{remedy[1:]}" if remedy else ""
+    return f"{finding.message.rstrip('.')} ({finding.code}){help_said}"
+
+
+def _plain_runner(known: Known) -> Literal["v1", "v2"] | None:
+    engine = known.deployment.engine
+    if known.gpu_name == "cpu":
+        return None
+    if engine.runner != "auto":
+        return engine.runner
+    forced: dict[str, Literal["v1", "v2"]] = {"0": "v1", "1": "v2"}
+    return forced.get(engine.env.get(RUNNER_VARIABLE, "")) or picked_runner(known.release, known.target)
+
+
+def _gpu(named: str, deployment: Deployment) -> Gpu | None:
+    """None for `cpu`, and for hardware that nobody describes."""
     try:
-        return find_gpu(named) if named and named != "cpu" else None
+        return gpu_of(named, deployment.hardware) if named and named != "cpu" else None
     except InputError:
         return None
 
@@ -67,9 +142,13 @@ def _model(reference: str, shape: ModelShape | None) -> KnownModel:
 
 def machine_of_record(record: Record) -> tuple[str, int | None]:
     """GPU and count that the advice was made for: `cpu` for the CPU engine, empty and None where nobody named any."""
+    return _machine(known_of_record(record))
+
+
+def _machine(known: Known) -> tuple[str, int | None]:
     # The record names hardware that nobody named `unknown`.
-    named = "" if record.provenance.gpu == "unknown" else record.provenance.gpu
-    return named, record.provenance.gpu_count if named and named != "cpu" else None
+    named = "" if known.gpu_name == "unknown" else known.gpu_name
+    return named, known.gpu_count if named and named != "cpu" else None
 
 
 def environment_of_record(record: Record) -> dict[str, str]:
@@ -79,10 +158,14 @@ def environment_of_record(record: Record) -> dict[str, str]:
 
 def workload_of_record(record: Record) -> ExpectedWorkload:
     """The traffic that the advice was made for."""
-    said = record.deployment.workload
+    return _workload(known_of_record(record))
+
+
+def _workload(known: Known) -> ExpectedWorkload:
+    said = known.deployment.workload
     lengths = {"prompt_len": said.prompt_tokens, "output_len": said.output_tokens}
     return ExpectedWorkload(
-        concurrency=max(1, record.decision.running),
+        concurrency=max(1, known.running) if known.running is not None else None,
         temperature=said.sampling.temperature,
         task=max(said.tasks, key=lambda task: said.tasks[task]).value,
         **{name: max(1, round(found.mean)) for name, found in lengths.items() if found is not None},

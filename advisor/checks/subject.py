@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from advisor.checks.deployed import Deployed
     from advisor.checks.speculation import Speculation
     from advisor.record import Record
+    from profiles.deployment import Hardware
+    from profiles.evidence import Evidence
 
 Platform = Literal["cuda", "rocm", "xpu", "npu", "tpu", "cpu", "unknown"]
 
@@ -77,6 +79,12 @@ class Subject:
     workload: ExpectedWorkload | None = None
     record: Record | None = None
     """What was approved, where it is given."""
+    hardware: Hardware | None = None
+    """What the deployment states of the machine, where this config was emitted for one."""
+    plain_runner: Literal["v1", "v2"] | None = None
+    """GPU runner of the same deployment without speculation; None takes the config's own."""
+    evidence: tuple[Evidence, ...] = ()
+    """What was measured of that machine and its engine."""
 
     @cached_property
     def speculation(self) -> Speculation | None:

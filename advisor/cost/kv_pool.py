@@ -98,18 +98,18 @@ class Pool:
         slots = [group.block_tokens for group in self.groups if group.kind != "linear"]
         return self.block_count(available_bytes) // tables * min(slots) if slots else None
 
-    def longest_request(self, available_bytes: float, limit: int) -> int:
-        """Longest request up to `limit` tokens that fits alone, 0 where not even one token does.
+    def holds(self, available_bytes: float, tokens: int) -> bool:
+        """Whether one request of `tokens` fits alone: what vLLM asks at start. One block is never handed out."""
+        return not self.groups or self.blocks_per_request(tokens) <= self.block_count(available_bytes) - 1
 
-        One block is never handed out.
-        """
-        usable = self.block_count(available_bytes) - 1
+    def longest_request(self, available_bytes: float, limit: int) -> int:
+        """Longest request up to `limit` tokens that fits alone, 0 where not even one token does."""
         if not self.groups:
             return limit
         low, high = 0, limit
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.blocks_per_request(middle) <= usable else (low, middle - 1)
+            low, high = (middle, high) if self.holds(available_bytes, middle) else (low, middle - 1)
         return low
 
 

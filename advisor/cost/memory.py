@@ -13,9 +13,11 @@ from advisor.cost.drafter import draft_layers, draft_weights_bytes
 from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, cut_pool, pool_layers
 from advisor.cost.machine import engine_limits
 from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
-from advisor.cost.shape_bytes import kv_bytes_per_token
+from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
+from advisor.cost.step import runner_for
+from advisor.cost.window import Side, window_of
 from advisor.record import Memory
-from advisor.situation import Situation
+from advisor.situation import Runner, Situation
 from advisor.workload_load import traffic_of
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Engine
@@ -54,16 +56,16 @@ def stated_option(engine: Engine, name: str) -> object:
     return next((v for k, v in engine.extra_args.items() if k.strip("-").replace("_", "-") == name), None)
 
 
-def _start(situation: Situation, k: int) -> EngineStart:
+def _start(situation: Situation, k: int, runner: Runner) -> EngineStart:
     engine, gpu, release = situation.deployment.engine, situation.gpu, situation.release
     limits = engine_limits(situation)
     captured = release.capture_ceiling(limits.max_num_seqs, k, gpu.compute_capability if gpu else None)
     return EngineStart(
-        runner=situation.runner,
+        runner=runner,
         batched_tokens=limits.max_num_batched_tokens,
         seqs=limits.max_num_seqs,
         captured_tokens=0 if engine.enforce_eager else captured,
-        graphs_from_kv=release.has("graphs_taken_from_kv") and situation.runner == "v1",
+        graphs_from_kv=release.has("graphs_taken_from_kv") and runner == "v1",
         tensor_parallel=engine.tensor_parallel_size,
         unified=gpu is not None and gpu.unified_memory,
     )
@@ -103,28 +105,49 @@ def _arm(situation: Situation, label: str) -> ArmEvidence | None:
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One side of the comparison: with or without speculation."""
+class _Room:
+    """GiB of one GPU. None where its memory is unknown; the CPU engine has a KV space only."""
 
-    pool: Pool
-    available: float | None
-    """Bytes left for KV on one GPU; None where the memory is unknown."""
-    longest: int
-    by_length: bool
+    total: float | None = None
+    usable: float | None = None
+    overhead_without: float | None = None
+    overhead_with: float | None = None
+    kv_without: float | None = None
+    kv_with: float | None = None
+    source: Source = Source.MODELLED
+    notes: tuple[str, ...] = ()
 
-    @property
-    def tokens(self) -> int | None:
-        if self.available is None:
-            return None
-        return self.pool.tokens(self.available, self.longest, by_length=self.by_length)
 
-    def concurrency(self, tokens: float, limit: int | None) -> float | None:
-        found = None if self.available is None else self.pool.concurrency(self.available, tokens)
-        return found if found is None or limit is None else min(found, float(limit))
+def _cpu_room(situation: Situation) -> _Room:
+    stated = situation.deployment.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+    room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
+    if room is None:
+        note = "the CPU engine's KV space is not stated (VLLM_CPU_KVCACHE_SPACE): a share of the host's memory"
+    else:
+        note = f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory"
+    return _Room(kv_without=room, kv_with=room, notes=(note,))
 
-    @property
-    def max_model_len(self) -> int | None:
-        return None if self.available is None else self.pool.longest_request(self.available, self.longest)
+
+def _gpu_room(
+    situation: Situation, candidate: Candidate, k: int, drafter: ModelShape | None, target_gib: float, draft_gib: float
+) -> _Room:
+    """Each side on the runner it would be served on: the baseline on the deployment's, the candidate on its own."""
+    engine, target = situation.deployment.engine, situation.target
+    total, origin = total_memory_gib(situation)
+    if total is None:
+        return _Room(source=Source.ASSUMED,
+                     notes=("the GPU's memory is unknown: name the GPU or its memory_gib",))
+    others, said = _other_gib(situation)
+    seen = _seen_gib(situation, total, origin)
+    usable = max(0.0, min(engine.gpu_memory_utilization * seen, total - others))
+    plain, own = _start(situation, 0, situation.runner), _start(situation, k, runner_for(candidate, situation))
+    without = sum(overhead_parts_gib(target, plain, None, 0).values())
+    beside = sum(overhead_parts_gib(target, own if k else plain, drafter if k else None, k).values())
+    kv_without, kv_with = usable - target_gib - without, usable - target_gib - draft_gib - beside
+    fixed = stated_option(engine, "kv-cache-memory-bytes")
+    if isinstance(fixed, int) and fixed > 0:
+        kv_without = kv_with = fixed / GIB
+    return _Room(total, usable, without, beside, kv_without, kv_with, notes=tuple(said))
 
 
 def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
@@ -137,104 +160,85 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     draft_parallel = candidate.tensor_parallel_size or tensor_parallel
     kv_target = kv_bytes_per_token(target, engine.kv_cache_dtype, tensor_parallel) / stages
     kv_draft = kv_bytes_per_token(drafter, engine.kv_cache_dtype, draft_parallel) if drafter is not None else 0.0
-    target_gib = target.weights_bytes / tensor_parallel / stages / GIB
+    target_gib = _target_gib(situation)
     draft_gib = draft_weights_bytes(target, draft, described) / draft_parallel / GIB
     tokens = request_tokens(situation)
-    notes: list[str] = []
-    source = Source.MODELLED
-    total: float | None = None
-    usable: float | None = None
-    overhead: float | None = None
-    loaded: float | None = None
-    pool_without: float | None
-    pool_with: float | None
-    if situation.runner == "cpu":
-        stated = engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
-        room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
-        pool_without = pool_with = None if room is None else room * GIB
-        if room is None:
-            notes.append(
-                "the CPU engine's KV space is not stated (VLLM_CPU_KVCACHE_SPACE): a share of the host's memory"
-            )
-        else:
-            notes.append(f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory")
-    else:
-        total, origin = total_memory_gib(situation)
-        if total is None:
-            return Memory(
-                fits=None,
-                gpu_memory_gib=None,
-                usable_gib=None,
-                target_weights_gib=target_gib,
-                draft_weights_gib=draft_gib,
-                overhead_gib=None,
-                kv_bytes_per_token_target=kv_target,
-                kv_bytes_per_token_draft=kv_draft,
-                kv_tokens_without=None,
-                kv_tokens_with=None,
-                max_concurrency_without=None,
-                max_concurrency_with=None,
-                source=Source.ASSUMED,
-                notes=("the GPU's memory is unknown: name the GPU or its memory_gib",),
-            )
-        others, said = _other_gib(situation)
-        notes += said
-        seen = _seen_gib(situation, total, origin)
-        usable = max(0.0, min(engine.gpu_memory_utilization * seen, total - others))
-        overhead = sum(overhead_parts_gib(target, _start(situation, 0), None, 0).values())
-        loaded = sum(overhead_parts_gib(target, _start(situation, k), drafter if k else None, k).values())
-        pool_without = (usable - target_gib - overhead) * GIB
-        pool_with = (usable - target_gib - draft_gib - loaded) * GIB
-        fixed = stated_option(engine, "kv-cache-memory-bytes")
-        if isinstance(fixed, int) and fixed > 0:
-            pool_without = pool_with = float(fixed)
-    longest = engine.max_model_len or target.max_position_embeddings or math.ceil(tokens)
-    by_length = situation.release.has("kv_tokens_by_length")
-    without = _Side(pool_of(situation, None, tensor_parallel, 0), pool_without, longest, by_length)
-    beside = _Side(pool_of(situation, drafter, draft_parallel, k), pool_with, longest, by_length)
-    limit = engine.max_num_seqs
-    tokens_without, tokens_with = without.tokens, beside.tokens
-    requests_without, requests_with = without.concurrency(tokens, limit), beside.concurrency(tokens + k, limit)
+    room = (_cpu_room(situation) if situation.runner == "cpu" else
+            _gpu_room(situation, candidate, k, drafter, target_gib, draft_gib))
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
-    if base_arm is not None and base_arm.kv_cache_tokens:
-        tokens_without, source = base_arm.kv_cache_tokens, Source.MEASURED
-        if own_arm is not None and own_arm.kv_cache_tokens:
-            tokens_with = own_arm.kv_cache_tokens
-        elif situation.runner == "cpu":
-            tokens_with = int(base_arm.kv_cache_tokens * kv_target / (kv_target + kv_draft))
-        requests_without = _concurrency(tokens_without, tokens, limit)
-        requests_with = _concurrency(tokens_with, tokens + k, limit)
-    needed = situation.deployment.objective.min_concurrency or 1
+    seen = base_arm.kv_cache_tokens or None if base_arm is not None else None
+    seen_beside = None
+    if seen is not None and own_arm is not None and own_arm.kv_cache_tokens:
+        seen_beside = own_arm.kv_cache_tokens
+    elif seen is not None and situation.runner == "cpu":
+        seen_beside = int(seen * kv_target / (kv_target + kv_draft))
+    window, by_length = window_of(situation), situation.release.has("kv_tokens_by_length")
+    without = Side(pool_of(situation, None, tensor_parallel, 0), _bytes(room.kv_without), window, by_length, seen)
+    beside = Side(pool_of(situation, drafter, draft_parallel, k), _bytes(room.kv_with), window, by_length, seen_beside)
+    limit = engine.max_num_seqs
     # One request fits or not by its own tokens, whatever the engine's limit on running requests.
-    fits = _holds(tokens_with, beside, needed, tokens, measured=source is Source.MEASURED)
-    target_fits = _holds(tokens_without, without, 1, tokens, measured=source is Source.MEASURED)
-    if tokens_without is None and usable is not None and overhead is not None:
+    fits = _serves(beside, situation.deployment.objective.min_concurrency or 1, tokens)
+    target_fits = _serves(without, 1, tokens)
+    if without.tokens is None and room.usable is not None and room.overhead_without is not None:
         # A model that keeps nothing per token still has to be loaded.
-        target_fits = target_gib + overhead < usable
-        fits = target_gib + draft_gib + (loaded or 0.0) < usable if kv_target + kv_draft <= 0 else fits
-    if base_arm is not None and not base_arm.kv_cache_tokens and target_fits is False:
+        target_fits = target_gib + room.overhead_without < room.usable
+        loaded = target_gib + draft_gib + (room.overhead_with or 0.0)
+        fits = loaded < room.usable if kv_target + kv_draft <= 0 else fits
+    if base_arm is not None and seen is None and target_fits is False:
         # It ran: what the plan says of the target alone is refuted.
         target_fits = None
     return Memory(
         fits=fits,
         target_fits=target_fits,
-        gpu_memory_gib=total,
-        usable_gib=usable,
+        gpu_memory_gib=room.total,
+        usable_gib=room.usable,
         target_weights_gib=target_gib,
         draft_weights_gib=draft_gib,
-        overhead_gib=overhead,
-        overhead_with_gib=loaded,
+        overhead_gib=room.overhead_without,
+        overhead_with_gib=room.overhead_with,
         kv_bytes_per_token_target=kv_target,
         kv_bytes_per_token_draft=kv_draft,
-        kv_tokens_without=tokens_without,
-        kv_tokens_with=tokens_with,
-        max_concurrency_without=requests_without,
-        max_concurrency_with=requests_with,
-        max_model_len_without=without.max_model_len,
-        max_model_len_with=beside.max_model_len,
-        source=source,
-        notes=tuple(notes),
+        kv_tokens_without=without.tokens,
+        kv_tokens_with=beside.tokens,
+        max_concurrency_without=without.concurrency(tokens, limit),
+        max_concurrency_with=beside.concurrency(tokens + k, limit),
+        max_model_len_without=without.longest,
+        max_model_len_with=beside.longest,
+        window=window.tokens if window.known else None,
+        window_fits_without=without.window_fits,
+        window_fits_with=beside.window_fits,
+        write_max_model_len_without=without.to_write,
+        write_max_model_len_with=beside.to_write,
+        source=Source.MEASURED if seen is not None else room.source,
+        notes=room.notes,
     )
+
+
+def _target_gib(situation: Situation) -> float:
+    """The target's weights on one GPU. Routed experts are spread over the data parallel ranks too, the rest is not."""
+    engine, target = situation.deployment.engine, situation.target
+    routed = 0.0
+    if target.moe is not None:
+        moe = target.moe
+        routed = float(moe.moe_layers) * moe.num_experts * moe.expert_params * bytes_per_param(target)
+    rest = max(0.0, target.weights_bytes - routed)
+    routed = target.weights_bytes - rest
+    each = (rest + routed / engine.data_parallel_size) / engine.tensor_parallel_size
+    return each / engine.pipeline_parallel_size / GIB
+
+
+def _bytes(gib: float | None) -> float | None:
+    return None if gib is None else gib * GIB
+
+
+def _serves(side: Side, requests: int, tokens: float) -> bool | None:
+    """Whether so many requests of mean length run at once, the longest one known to come fits, and the engine starts
+    with the window that is stated; None where the memory is unknown or the model keeps nothing."""
+    found = side.concurrency(max(1.0, tokens), None)
+    if found is None:
+        return None
+    starts = side.window_fits is not False or not side.window.stated
+    return found >= requests and starts and side.holds(side.window.needed) is not False
 
 
 def _seen_gib(situation: Situation, total: float, origin: Source) -> float:
@@ -247,24 +251,8 @@ def _seen_gib(situation: Situation, total: float, origin: Source) -> float:
     )
 
 
-def _holds(kv_tokens: int | None, side: _Side, requests: int, tokens: float, *, measured: bool) -> bool | None:
-    if kv_tokens is None:
-        return None
-    if measured or side.available is None:
-        return kv_tokens >= max(1.0, requests * tokens)
-    found = side.pool.concurrency(side.available, max(1.0, tokens))
-    return None if found is None else found >= requests
-
-
-def _concurrency(kv_tokens: int | None, tokens: float, limit: int | None) -> float | None:
-    if kv_tokens is None:
-        return None
-    found = kv_tokens / tokens
-    return min(found, float(limit)) if limit is not None else found
-
-
 def _is_number(text: str) -> bool:
     try:
-        return float(text) > 0
+        return 0 < float(text) < math.inf
     except ValueError:
         return False

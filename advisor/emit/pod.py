@@ -43,6 +43,7 @@ def pod_spec(serving: Serving, container: str) -> Mapping:
         # A Service's variables would be read as the engine's own (VLLM_PORT and the like).
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": serving.stop_s,
         "securityContext": pod_security(serving),
         "containers": [_container(serving, container)],
         "volumes": volumes(serving),
@@ -126,10 +127,12 @@ def _container(serving: Serving, name: str) -> Mapping:
         "imagePullPolicy": "IfNotPresent",
         # Written out: the entry point of the image is another one in older releases.
         "command": ["vllm", "serve"],
-        "args": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *host_argument(serving)],
+        "args": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *serving.drain_arguments, *host_argument(serving)],
         "env": variables(serving),
         "ports": [{"name": "http", "containerPort": serving.port, "protocol": "TCP"}],
         **probes(serving, "http"),
+        # Endpoints and routers need a moment to leave a pod out.
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(serving.leave_s)]}}},
         "resources": resources(serving),
         "securityContext": container_security(),
         "volumeMounts": [{"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},

@@ -19,6 +19,7 @@ import yaml
 from advisor.emit.heading import decision_lines, speculates
 from advisor.emit.options import is_secret
 from advisor.record import Record
+from advisor.workload_load import ASSUMED_OUTPUT_TOKENS
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.images import Image, image_of
 from profiles.catalog.releases import Release, release
@@ -47,6 +48,11 @@ _LOAD_GIB_S = 0.1
 _PREPARATION_S = 600
 """Compiling, profiling and capturing graphs, taken with a margin."""
 _PERIOD_S = 10
+_DRAIN_S, _LONGEST_DRAIN_S = 60, 1800
+_DEREGISTER_S = 15
+"""Time for proxies to learn that a pod is going."""
+_EXIT_S = 30
+"""Time for the processes to end after the last request; Kubernetes' own default for all of it."""
 _SERVER_MEMORY_GIB = 6
 """Host memory besides weights that vLLM's own Kubernetes guide asks for."""
 _SHARED_GIB = 2
@@ -129,7 +135,12 @@ class Serving:
         """Weights of target and draft, all devices together."""
         memory, engine = self.record.memory, self.record.deployment.engine
         drafted = memory.draft_weights_gib if speculates(self.record.decision) else 0.0
-        return (memory.target_weights_gib + drafted) * engine.tensor_parallel_size * engine.pipeline_parallel_size
+        target, shape = memory.target_weights_gib, self.record.provenance.target
+        split = engine.tensor_parallel_size * engine.pipeline_parallel_size
+        if shape.moe is not None and engine.data_parallel_size > 1:
+            # Its experts are spread over the replicas: what one GPU holds says little of the whole.
+            return shape.weights_bytes / 2**30 + drafted * split
+        return (target + drafted) * split
 
     @property
     def start_s(self) -> int:
@@ -147,6 +158,53 @@ class Serving:
     @property
     def period_s(self) -> int:
         return _PERIOD_S
+
+    @property
+    def drain_s(self) -> int:
+        """Seconds that running requests may take to finish before the server goes: twice the longest one at the load
+        decided for, at least a minute and at most half an hour."""
+        record = self.record
+        cell = next((c for c in record.candidates if c.label == "none" and c.running == record.decision.running), None)
+        if cell is None:
+            return _DRAIN_S
+        stated = record.deployment.workload.output_tokens
+        longest = None if stated is None else stated.p99 or stated.max or stated.p95 or stated.mean
+        first = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0
+        seconds = 2.0 * (first + (longest or ASSUMED_OUTPUT_TOKENS) * cell.tpot_ms.value) / 1000.0
+        return min(_LONGEST_DRAIN_S, max(_DRAIN_S, math.ceil(seconds / _PERIOD_S) * _PERIOD_S))
+
+    @property
+    def drains_itself(self) -> bool:
+        """Whether the server waits for running requests once it is told to stop."""
+        return "shutdown-timeout" in self.options or self.release.has("shutdown_timeout")
+
+    @property
+    def drain_arguments(self) -> list[str]:
+        """What makes the server wait for them; nothing where the config says it, or the release cannot."""
+        if "shutdown-timeout" in self.options or not self.release.has("shutdown_timeout"):
+            return []
+        return ["--shutdown-timeout", str(self.drain_s)]
+
+    @property
+    def leave_s(self) -> int:
+        """Seconds to wait before the server is told to stop: until nobody sends it requests any more, and where it
+        would then abort the running ones, until these are done."""
+        return _DEREGISTER_S + (0 if self.drains_itself else self.drain_s)
+
+    @property
+    def stop_s(self) -> int:
+        """Longest time from the wish to stop until the server is killed."""
+        stated = self.options.get("shutdown-timeout")
+        drain = stated if isinstance(stated, int) and stated > 0 else self.drain_s
+        return _DEREGISTER_S + drain + _EXIT_S
+
+    @property
+    def stop_reason(self) -> str:
+        """What happens to running requests at the end."""
+        how = ("the server then waits for those that run (--shutdown-timeout)" if self.drains_itself else
+               "and those that run finish meanwhile, because this release aborts them when it is told to stop")
+        return (f"Before it is told to stop, {self.leave_s} s pass in which no new requests are sent to it; {how}. It "
+                f"is killed after {self.stop_s} s.")
 
     @property
     def shared_gib(self) -> int | None:

@@ -35,6 +35,8 @@ ONLY_ON = frozenset(
     {"headless", "grpc", "disable-log-stats", "aggregate-engine-logging", "data-parallel-multi-port-external-lb"}
 )
 """Switches of `vllm serve` without a negative form (0.32)."""
+LONG_WINDOW = 262_144
+"""Few models take longer requests: a KV cache of so many tokens holds one of any other."""
 GRAPH_OPTION_SINCE = (0, 12, 0)
 """Releases before it spell the CUDA-graph ceiling otherwise: there none is written."""
 
@@ -46,6 +48,12 @@ def emit(decision: Decision, situation: Situation, memory: Memory | None, reason
     (speculation or a stated field repeated in `extra_args`).
     """
     return _Config(decision, situation, memory, reasons).emitted()
+
+
+def options(decision: Decision, situation: Situation, memory: Memory | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options and environment of the same config, not yet written: for whoever wants to judge it."""
+    config = _Config(decision, situation, memory, ())
+    return {entry.key: entry.value for entry in config.entries()}, config.env
 
 
 class _Config:
@@ -69,6 +77,11 @@ class _Config:
         self.extra = self._extra_args()
 
     def emitted(self) -> EmittedConfig:
+        entries = self.entries()
+        return EmittedConfig(vllm_yaml=write(self._header(), entries), env=self.env, notes=tuple(self.notes))
+
+    def entries(self) -> list[Entry]:
+        """The options in the order they are written. Fills the environment and the notes."""
         speculation = self._speculation() if self.on else None
         entries = [*self._model(), *self._serve_args(), *self._budget()]
         entries += [Entry(key, self._nested(value)) for key, value in self.extra.items()]
@@ -76,7 +89,7 @@ class _Config:
         if speculation is not None:
             entries.append(speculation)
         self._environment()
-        return EmittedConfig(vllm_yaml=write(self._header(), entries), env=self.env, notes=tuple(self.notes))
+        return entries
 
     # --- the deployment ---------------------------------------------------------------------------------------
     def _model(self) -> list[Entry]:
@@ -89,6 +102,9 @@ class _Config:
     def _serve_args(self) -> list[Entry]:
         entries = []
         for name, option in FIELD_OPTIONS.items():
+            if name == "max_model_len" and self.engine.max_model_len is None:
+                entries += self._window()
+                continue
             if name == "max_num_batched_tokens":
                 continue
             value = getattr(self.engine, name)
@@ -101,6 +117,35 @@ class _Config:
             elif value is not None and value != default:
                 entries.append(Entry(option, value))
         return entries
+
+    def _window(self) -> list[Entry]:
+        """max-model-len where nobody states one and the model's own would keep the engine from starting."""
+        memory = self.memory
+        if memory is None:
+            return []
+        if memory.window is None:
+            return self._window_nobody_knows(memory)
+        written = memory.write_max_model_len_with if self.on else memory.write_max_model_len_without
+        if written is None:
+            return []
+        beside = " beside the draft" if self.on and memory.draft_weights_gib else ""
+        said = (
+            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not surely hold one "
+            f"that long: without this line the server would not start. Requests longer than {written:,} tokens (prompt "
+            "and answer) are refused."
+        )
+        return [Entry("max-model-len", written, (said,))]
+
+    def _window_nobody_knows(self, memory: Memory) -> list[Entry]:
+        """`auto`, where the engine can fit the window by itself and a usual one may not fit."""
+        tokens = memory.kv_tokens_with if self.on else memory.kv_tokens_without
+        if self.cpu or tokens is None or tokens >= LONG_WINDOW or not self.release.has("auto_window"):
+            return []
+        said = (
+            f"How long a request {self.situation.target.id} takes is not known here, and the KV cache holds about "
+            f"{tokens:,} tokens: the engine takes the model's own length, or as much of it as fits."
+        )
+        return [Entry("max-model-len", "auto", (said,))]
 
     def _memory_comment(self) -> tuple[str, ...]:
         memory = self.memory

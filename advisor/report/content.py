@@ -116,11 +116,12 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
     gain = percent(record.deployment.objective.worthwhile_gain)
     if decision.speedup is None and record.memory is not None and record.memory.target_fits is False:
         return "The target does not fit here: nothing can be served, with or without speculation."
+    if decision.speedup is None and verdict == "abstained":
+        return "As it is stated, this deployment starts no server, with or without speculation."
     if decision.speedup is None:
         known = {
             "on": "It is expected to pay",
-            "off": "Nothing considered here is expected to pay",
-            "abstained": "The evidence does not say whether it pays",
+            "off": "Nothing considered here can be advised",
         }[verdict]
         return f"{known} at {load}."
     interval = span(decision.speedup_low, decision.speedup_high)
@@ -135,9 +136,17 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
             f"At {load} {best} is {faster(decision.speedup)} end to end: {value}. Worthwhile would be {gain} or more."
         )
     return (
-        f"At {load} the speed-up could be {value}: the interval holds both a gain worth having ({gain} or more) "
-        "and none, so speculation stays off until it is settled."
+        f"At {load} the speed-up could be {value}: {_open(record)}, so speculation stays off until it is settled."
     )
+
+
+def _open(record: Record) -> str:
+    """Why an abstention's interval decides nothing."""
+    decision, least = record.decision, 1.0 + record.deployment.objective.worthwhile_gain
+    low, high = decision.speedup_low, decision.speedup_high
+    if low is not None and high is not None and not low <= least <= high:
+        return "it rests on timings that other work disturbed"
+    return f"the interval holds both a gain worth having ({percent(least - 1.0)} or more) and none"
 
 
 def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:

@@ -267,7 +267,7 @@ def memory_table(memory: Memory) -> Table:
     without, with_ = parts.get("without", {}), parts.get("with", {})
     per = memory.kv_bytes_per_token_target / 1024
     per_both = per + memory.kv_bytes_per_token_draft / 1024
-    rows = (
+    rows: tuple[tuple[str, ...], ...] = (
         ("target weights", gib(memory.target_weights_gib), gib(memory.target_weights_gib)),
         ("draft weights", "–", gib(memory.draft_weights_gib)),
         ("overhead (activations, graphs, runtime)", gib(memory.overhead_gib), gib(_loaded(memory))),
@@ -280,6 +280,12 @@ def memory_table(memory: Memory) -> Table:
             number(memory.max_concurrency_with),
         ),
     )
+    if memory.window is not None:
+        rows += (("longest request that fits alone", count(memory.max_model_len_without),
+                  count(memory.max_model_len_with)),)
+        if memory.write_max_model_len_with or memory.write_max_model_len_without:
+            rows += (("max-model-len that a config has to state", count(memory.write_max_model_len_without),
+                      count(memory.write_max_model_len_with)),)
     return Table(("per GPU", "without", "with speculation"), rows, frozenset({1, 2}))
 
 
@@ -330,12 +336,13 @@ def workload_table(record: Record) -> Table:
         f"{task.value.replace('_', ' ')} {percent(share)}"
         for task, share in sorted(w.tasks.items(), key=lambda item: -item[1])
     )
+    heat = number(w.sampling.temperature) if w.temperature_stated else "not stated"
     rows = [
         ("load", load),
         ("prompt", f"{number(w.prompt_tokens.mean)} tokens on average" if w.prompt_tokens else "not stated"),
         ("output", f"{number(w.output_tokens.mean)} tokens on average" if w.output_tokens else "not stated"),
-        ("tasks", tasks),
-        ("sampling", f"temperature {number(w.sampling.temperature)}, top_p {number(w.sampling.top_p)}"),
+        ("tasks", tasks if w.tasks_stated else "not stated"),
+        ("sampling", f"temperature {heat}, top_p {number(w.sampling.top_p)}"),
     ]
     if w.structured_output_share:
         rows.append(("structured output", percent(w.structured_output_share)))

@@ -155,7 +155,7 @@ def test_a_draft_as_large_as_its_target_runs_but_is_said_to_be_of_no_use() -> No
     situation = gpu_situation(concurrency=1)
     situation = replace(situation, target=llama_1b(), drafts={llama_1b().id: llama_8b()})
     assert incompatible(situation) == {}
-    assert "no draft can save time" in doubts(situation)[0]
+    assert "no draft can save time" in doubts(situation, {})[0]
 
 
 def test_only_no_speculation_is_priced_when_that_is_what_was_stated() -> None:

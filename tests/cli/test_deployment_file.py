@@ -199,3 +199,24 @@ def test_a_section_left_empty_is_a_section_left_out(tmp_path: Path) -> None:
     path = tmp_path / "d.yaml"
     path.write_text("target: m\nengine:\nworkload:\n  sampling:\n")
     assert load_deployment(path).engine.tensor_parallel_size == 1
+
+
+@pytest.mark.parametrize(("written", "release"), [("0.31", "0.31"), ("0.31.0", "0.31.0"), ("'0.30'", "0.30"),
+                                                  ("nightly", "nightly"), ("0.29", "0.29")])
+def test_a_release_without_quotes_is_taken_where_it_can_only_mean_one(
+    tmp_path: Path, written: str, release: str
+) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text(f"target: m\nengine:\n  vllm_version: {written}\n")
+    assert load_deployment(path).engine.vllm_version == release
+
+
+@pytest.mark.parametrize("written", ["0.3", "0.30", "1", "0.9", ".inf"])
+def test_a_release_that_lost_its_zeros_is_refused_with_the_way_to_write_it(tmp_path: Path, written: str) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text(f"target: m\nengine:\n  vllm_version: {written}\n")
+    with pytest.raises(InputError) as told:
+        load_deployment(path)
+    (sentence,) = str(told.value).splitlines()
+    assert sentence.startswith("d.yaml:3: engine.vllm_version is ") or "d.yaml:3: engine.vllm_version is " in sentence
+    assert 'text in quotes, such as "0.30"' in sentence

@@ -53,10 +53,16 @@ class Case:
     settings: dict[str, float] = field(default_factory=dict)
     running: int = 4
     enable: bool | None = True
+    room: dict[str, Any] = field(default_factory=dict)
+    """What the memory plan says besides the usual."""
 
 
 CASES: dict[str, Case] = {
     "off": Case("none", enable=False),
+    "off, a window shorter than the model's": Case(
+        "none", enable=False, room={"window": 4096, "write_max_model_len_without": 1024}),
+    "off for a GPU, a window that the engine fits": Case(
+        "none", enable=False, runner="v1", room={"kv_tokens_without": 20_000}),
     "abstained, rich arguments": Case("none", enable=None, engine=RICH),
     "draft_model": Case("draft_model", draft="draft"),
     "draft_model, schedule": Case("draft_model", draft="draft", schedule=SCHEDULE, engine=RICH),
@@ -128,7 +134,8 @@ def emitted(case: Case, root: Path) -> tuple[str, dict[str, str]]:
     chosen = decision(
         case.method, draft, case.k, enable=case.enable, schedule=case.schedule, running=case.running, **case.settings
     )
-    config = emit(chosen, stated, memory(), ["A reason: with a colon, a # and a 'quote'."])
+    room = memory().model_copy(update=case.room)
+    config = emit(chosen, stated, room, ["A reason: with a colon, a # and a 'quote'."])
     return config.vllm_yaml, config.env
 
 
@@ -161,6 +168,9 @@ def test_vllm_accepts_the_file_and_understands_it(name: str, verdicts: dict[str,
             [list(band) for band in case.schedule or ()] if followed else None
         )
     assert verdict["tensor_parallel_size"] == case.engine.get("tensor_parallel_size", 1)
+    if case.room:
+        # Left to the engine, it is the model's own until the KV cache is sized.
+        assert verdict["max_model_len"] == case.room.get("write_max_model_len_without", 4096)
     if case.engine is RICH:
         assert (verdict["max_model_len"], verdict["prefix_caching"]) == (2048, False)
 

@@ -3,113 +3,150 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from math import ceil
+from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
-from advisor.cost.drafter import draft_layers, draft_weights_bytes
-from advisor.cost.kv_pool import cut_pool, pool_layers
-from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
+from advisor.cost.memory import plan_memory
+from advisor.cost.overhead import GIB
+from advisor.record import Memory
+from advisor.situation import Situation
 from profiles.catalog.shapes import ModelShape
+from profiles.deployment import NO_SPECULATION, Candidate, Deployment
 from profiles.methods import METHODS
+from profiles.model_ref import ModelRef
 
 _PAIR = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: {}\nmax-model-len: 16384\nmax-num-seqs: 32\n"
          "speculative-config:\n  method: draft_model\n  model: meta-llama/Llama-3.2-1B-Instruct\n"
          "  num_speculative_tokens: 3\n")
 _V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
-_LIKELY = 0.8
-"""Below this share of what one full-length request needs, the estimate's own error no longer explains it."""
+_PASSED_ON = ("block-size", "enable-prefix-caching", "kv-cache-memory-bytes")
+_NOT_PLANNED = ("cpu-offload-gb", "cpu-offload-params", "decode-context-parallel-size", "offload-backend",
+                "prefill-context-parallel-size")
+"""Options that move weights or KV to where the plan does not look."""
 
 
 def _utilization(subject: Subject) -> float:
-    value = subject.config.get("gpu-memory-utilization", 0.9)
-    return float(value) if isinstance(value, (int, float)) and 0 < float(value) <= 1 else 0.9
+    default = subject.release.default_gpu_memory_utilization
+    value = subject.config.get("gpu-memory-utilization", default)
+    return float(value) if isinstance(value, (int, float)) and 0 < float(value) <= 1 else default
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """One GPU's memory with this config's speculation."""
-
-    usable_gib: float
-    weights_gib: float
-    """Target and draft."""
-    tokens_without: int | None
-    tokens_with: int | None
-
-
-def _planned(subject: Subject) -> _Plan | None:
-    """The same arithmetic as the advice's memory plan; None where something it needs is not known."""
-    speculation, engine, gpu = subject.speculation, subject.engine, subject.gpu
+def _planned(subject: Subject) -> Memory | None:
+    """The plan that the advice makes for the same engine; None where something it needs is not known."""
     target = subject.target.shape if subject.target is not None else None
-    if speculation is None or target is None or gpu is None or speculation.method not in METHODS:
+    if target is None or (subject.gpu is None and subject.platform != "cpu"):
         return None
-    described = METHODS[speculation.method]
-    draft = subject.draft.shape if subject.draft is not None else None
-    if described.drafter == "model" and draft is None:
+    if any(subject.config.get(option) not in (None, 0, 1, False) for option in _NOT_PLANNED):
         return None
-    k = max(speculation.k or 1, 1)
-    whole, stages = engine.tensor_parallel, engine.pipeline_parallel
-    split = speculation.whole("draft_tensor_parallel_size") or whole
-    kv_dtype = str(subject.config.get("kv-cache-dtype", "auto"))
-    seen = visible_gib(gpu.memory_gib, unified=gpu.unified_memory, from_driver=gpu.memory_from == "nvml")
-    usable = _utilization(subject) * seen
-    own = target.weights_bytes / whole / stages / GIB
-    drafts = draft_weights_bytes(target, draft, described) / split / GIB
-    drafter = draft_layers(target, draft, described)
-    window = engine.window or target.max_position_embeddings or engine.max_num_batched_tokens
+    if subject.config.get("quantization") is not None and target.quantization is None:
+        # Quantized while it loads: what then lies in memory is not what is stored.
+        return None
+    try:
+        candidate, drafts = _candidate(subject)
+        situation = _situation(subject, target, candidate, drafts)
+    except (LookupError, ValidationError):
+        return None
+    return plan_memory(situation, candidate, candidate.k[0] if subject.speculation is not None else 0)
 
-    def tokens(drafter: ModelShape | None, k: int) -> int | None:
-        start = EngineStart(
-            runner="v2" if engine.runner == "v2" else "v1", batched_tokens=engine.max_num_batched_tokens,
-            seqs=engine.max_num_seqs, tensor_parallel=whole, unified=gpu.unified_memory,
-            captured_tokens=0 if engine.eager else subject.release.capture_ceiling(
-                engine.max_num_seqs, k, gpu.compute_capability),
-            graphs_from_kv=subject.release.has("graphs_taken_from_kv") and engine.runner == "v1")
-        layers = [replace(one, layers=ceil(one.layers / stages)) for one in pool_layers(target, kv_dtype, whole, k)]
-        layers += pool_layers(drafter, kv_dtype, split, k) if drafter is not None else ()
-        pool = cut_pool(layers, step_tokens=engine.max_num_batched_tokens, speculated=k)
-        taken = sum(overhead_parts_gib(target, start, drafter, k).values()) + own + (drafts if k else 0.0)
-        return pool.tokens((usable - taken) * GIB, window, by_length=subject.release.has("kv_tokens_by_length"))
 
-    return _Plan(usable_gib=usable, weights_gib=own + drafts, tokens_without=tokens(None, 0),
-                 tokens_with=tokens(drafter, k))
+def _candidate(subject: Subject) -> tuple[Candidate, dict[str, ModelShape]]:
+    """What the config speculates with. LookupError where a draft model's shape, or the method, is not known."""
+    speculation = subject.speculation
+    if speculation is None:
+        return NO_SPECULATION, {}
+    described = METHODS[speculation.method or ""]
+    shape = subject.draft.shape if subject.draft is not None else None
+    if described.drafter == "model" and shape is None:
+        raise LookupError
+    settings = {key: value for key, value in speculation.settings.items() if key in described.settings}
+    named = speculation.model if described.drafter not in ("lookup", "none") else None
+    candidate = Candidate(
+        method=described.name, draft=ModelRef(id=named) if named else None, k=(max(speculation.k or 1, 1),),
+        settings=settings, tensor_parallel_size=speculation.whole("draft_tensor_parallel_size"))
+    return candidate, {named: shape} if named and shape is not None else {}
+
+
+def _situation(
+    subject: Subject, target: ModelShape, candidate: Candidate, drafts: dict[str, ModelShape]
+) -> Situation:
+    engine = subject.engine
+    own: Literal["v1", "v2"] = "v2" if engine.runner == "v2" else "v1"
+    plain = subject.plain_runner or own
+    stated: dict[str, Any] = {
+        "target": target.id or "unnamed",
+        "engine": {
+            "tensor_parallel_size": engine.tensor_parallel, "pipeline_parallel_size": engine.pipeline_parallel,
+            "data_parallel_size": engine.data_parallel, "max_model_len": engine.stated_window,
+            "max_num_seqs": engine.max_num_seqs, "max_num_batched_tokens": engine.max_num_batched_tokens,
+            "gpu_memory_utilization": _utilization(subject), "enforce_eager": engine.eager,
+            "kv_cache_dtype": str(subject.config.get("kv-cache-dtype", "auto")),
+            # Stated, so that the plan is for the runner this very config ends up on, unless the deployment without
+            # speculation runs on another one.
+            "runner": own if plain == own else "auto",
+            "extra_args": {name: value for name in _PASSED_ON if (value := subject.config.get(name)) is not None},
+            "env": {name: str(value) for name, value in subject.env.items()},
+        },
+    }
+    deployment = Deployment.model_validate(stated)
+    if subject.hardware is not None:
+        deployment = deployment.model_copy(update={"hardware": subject.hardware})
+    on_cpu = subject.platform == "cpu"
+    window = traits.window(subject.target, engine.overrides)
+    return Situation(
+        deployment=deployment, target=target.model_copy(update={"max_position_embeddings": window}), drafts=drafts,
+        candidates=(candidate,), release=subject.release,
+        runner="cpu" if on_cpu else plain, gpu=subject.gpu,
+        gpu_count=subject.gpu_count or 0, evidence=subject.evidence)
 
 
 def _does_not_fit(subject: Subject) -> Iterable[Fault]:
     plan = _planned(subject)
-    if plan is None or subject.speculation is None:
+    if plan is None:
         return
-    weights = plan.weights_gib
-    where = ("gpu-memory-utilization",
-             ) if subject.config.get("gpu-memory-utilization") else subject.speculation.path("model")
-    if weights >= plan.usable_gib:
-        yield Fault(where, f"Weights of target and draft take {weights:.1f} GiB of each GPU's memory, and "
+    speculation, config = subject.speculation, subject.config
+    weights = plan.target_weights_gib + (plan.draft_weights_gib if speculation is not None else 0.0)
+    of_what = "target and draft" if speculation is not None and plan.draft_weights_gib else "the target"
+    whose = speculation.path("model") if speculation is not None else ("model",)
+    where = ("gpu-memory-utilization",) if config.get("gpu-memory-utilization") else whose
+    if plan.usable_gib is not None and weights >= plan.usable_gib:
+        yield Fault(where, f"Weights of {of_what} take {weights:.1f} GiB of each GPU's memory, and "
                     f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.")
         return
-    window, tokens = subject.engine.window, plan.tokens_with
-    if window is None or tokens is None or tokens >= window or not subject.engine.stated_window:
+    # The V0 engine sizes its cache for the target alone: what the draft then lacks is another rule's.
+    alone = subject.engine.runner == "v0"
+    window, longest = plan.window, plan.max_model_len_without if alone else plan.max_model_len_with
+    stated = subject.engine.stated_window is not None
+    left_to_engine = config.get("max-model-len") is not None and not stated
+    if window is None or longest is None or longest >= window or left_to_engine:
+        # `auto` and -1: the engine takes what fits.
         return
-    sure = tokens < _LIKELY * window
-    yield Fault(("max-model-len",), f"Beside {weights:.1f} GiB of weights, memory is left for about {tokens} tokens of "
-                                    f"KV "
-                f"cache, and one request may be {window} long: the server "
-                f"{'does not start' if sure else 'may not start'}.",
-                severity="error" if sure and tokens < 0.5 * window else "warn")
+    sure = (plan.window_fits_without if alone else plan.window_fits_with) is False
+    asked = (f"one request may be {window} long (max-model-len)" if stated else
+             f"max-model-len is not stated, so one request may be as long as the model takes, {window}")
+    beside = "the KV space" if plan.usable_gib is None else f"beside {weights:.1f} GiB of weights, memory"
+    yield Fault(("max-model-len",) if stated else ("model",),
+                f"{beside[0].upper()}{beside[1:]} has room for about {longest} tokens of one request's KV cache, and "
+                f"{asked}: the server {'does' if sure else 'may'} not start.",
+                severity="error" if sure else "warn",
+                remedy=f"State a max-model-len of at most {longest}, or make room: more GPUs, a smaller draft, or an "
+                       "fp8 KV cache." if longest > 0 else None)
 
 
 def _concurrency(subject: Subject) -> Iterable[Fault]:
-    plan = _planned(subject)
-    if plan is None or subject.speculation is None or not plan.tokens_without or plan.tokens_with is None:
+    plan = _planned(subject) if subject.speculation is not None else None
+    if plan is None or subject.speculation is None or not plan.kv_tokens_without or plan.kv_tokens_with is None:
         return
-    left = plan.tokens_with / plan.tokens_without
-    if left < 0.85 and plan.tokens_with > 0:
+    with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
+    if with_it / without < 0.85 and with_it > 0:
         window = subject.engine.window
-        requests = "" if not window else (f", {plan.tokens_with / window:.1f} requests of full length instead of "
-                                          f"{plan.tokens_without / window:.1f}")
+        requests = "" if not window else (f", {with_it / window:.1f} requests of full length instead of "
+                                          f"{without / window:.1f}")
         yield Fault(subject.speculation.path("model"), f"Draft weights and KV take memory from the KV cache: "
-                    f"{plan.tokens_with} tokens are left of {plan.tokens_without}{requests}.")
+                    f"{with_it} tokens are left of {without}{requests}.")
 
 
 def _outside(subject: Subject) -> Iterable[Fault]:

@@ -29,7 +29,9 @@ def write(serving: Serving) -> Written:
 def _said(serving: Serving) -> list[str]:
     said = ["The port is published on loopback only: write the address of your proxy's side before it to open it.",
             serving.start_reason,
-            "The image's own user is kept: a named volume belongs to it. It can gain no privileges."]
+            "The image's own user is kept: a named volume belongs to it. It can gain no privileges.",
+            f"Running requests get {serving.drain_s} s to finish when it is stopped." if serving.drains_itself else
+            "This release aborts running requests when it is stopped: take it out of your proxy first."]
     if serving.shared_gib:
         said.append("Its processes talk through /dev/shm, which a container has 64 MiB of by default.")
     return said
@@ -46,7 +48,7 @@ def _service(serving: Serving) -> dict[str, Any]:
     service: dict[str, Any] = {
         "image": serving.image.name,
         "entrypoint": ["vllm", "serve"],
-        "command": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *host],
+        "command": ["--config", f"{CONFIG_FOLDER}/vllm.yaml", *host, *serving.drain_arguments],
         "environment": environment,
         "ports": [f"127.0.0.1:{serving.port}:{serving.port}"],
         "configs": [{"source": "vllm", "target": f"{CONFIG_FOLDER}/vllm.yaml"}],
@@ -54,6 +56,7 @@ def _service(serving: Serving) -> dict[str, Any]:
                     *({"type": "bind", "source": _plain(folder), "target": _plain(folder), "read_only": True,
                        "bind": {"create_host_path": False}} for folder in serving.folders)],
         "restart": "unless-stopped",
+        "stop_grace_period": f"{serving.stop_s}s",
         # The image has Python for certain, curl not.
         "healthcheck": {
             "test": ["CMD", "python3", "-c",

@@ -34,6 +34,8 @@ NAMED = {
     "gpu-memory-utilization": "gpuMemoryUtilization",
 }
 """Options that the chart takes by name."""
+CHART_GRACE_S = 30
+"""What a pod of its gets to stop: Kubernetes' own default, which no value changes."""
 CHART_DEADLINE_S = 1200
 """Its progressDeadlineSeconds, which no value changes."""
 _CHARTS_OWN = frozenset({"model", "host", "port", "enable-prefix-caching", "no-enable-prefix-caching"})
@@ -46,6 +48,8 @@ def write(serving: Serving) -> Written:
     if serving.start_s > CHART_DEADLINE_S:
         notes.append(f"the chart calls a roll-out failed after {CHART_DEADLINE_S} s, which no value changes; the pod "
                      "goes on starting all the same")
+    notes.append(f"the chart leaves a pod {CHART_GRACE_S} s to stop, which no value changes: what runs longer is cut "
+                 "off when it is rolled")
     header = serving.heading(
         TITLE, "helm repo add vllm https://vllm-project.github.io/production-stack",
         "helm upgrade --install vllm vllm/vllm-stack -f helm-values.yaml", *token_advice(serving),
@@ -104,11 +108,15 @@ def _variables(serving: Serving) -> list[dict[str, Any]]:
 
 def _config(serving: Serving, prefix_caching: bool) -> dict[str, Any]:
     options = serving.options
-    named = {NAMED[option]: value for option, value in options.items() if option in NAMED}
+    # The chart takes a number for the window; `auto` has to go the other way.
+    by_name = {option for option in NAMED if option != "max-model-len" or isinstance(options.get(option), int)}
+    named = {NAMED[option]: value for option, value in options.items() if option in by_name}
     if serving.shared_gib:
         # The chart gives shared memory only where this is stated.
         named.setdefault("tensorParallelSize", 1)
-    rest = {option: value for option, value in options.items() if option not in NAMED and option not in _CHARTS_OWN}
+    rest = {option: value for option, value in options.items() if option not in by_name and option not in _CHARTS_OWN}
+    if serving.drain_arguments:
+        rest["shutdown-timeout"] = CHART_GRACE_S - 10
     return {**named, "enablePrefixCaching": prefix_caching, "extraArgs": [_plain(word) for word in arguments(rest)]}
 
 

@@ -24,7 +24,7 @@ def write(serving: Serving) -> Written:
     documents.append(([
         "deploymentMode Standard (RawDeployment before KServe 0.16): a plain Deployment. Knative would hold requests "
         "back by its own count and stop the server when idle, and a start takes minutes.",
-        serving.start_reason, security_reason(serving),
+        serving.start_reason, serving.stop_reason, security_reason(serving),
         "One replica, and none beside it during a roll-out: each takes its own devices.",
     ], _service(serving)))
     return Written({"kserve.yaml": write_all(header, documents)}, serving.container_notes)

@@ -26,7 +26,8 @@ def write(serving: Serving) -> Written:
 
 
 def _said(serving: Serving) -> list[str]:
-    said = ["The checksum rolls the pod when the config changes.", serving.start_reason, security_reason(serving)]
+    said = ["The checksum rolls the pod when the config changes.", serving.start_reason, serving.stop_reason,
+            security_reason(serving)]
     if serving.accelerators:
         said.append(f"{serving.accelerators} of {serving.resource}: tensor x pipeline x data parallel size. A new pod "
                     "waits for the old one's devices, hence no surge.")

@@ -18,6 +18,7 @@ def write(serving: Serving) -> Written:
     start = ("-m vllm.entrypoints.openai.api_server" if serving.vendor == "cpu" else "serve")
     program = f"{FOLDER}/bin/{'python' if serving.vendor == 'cpu' else 'vllm'}"
     host = "" if "host" in serving.options else " --host 127.0.0.1"
+    drain = "".join(f" {word}" for word in serving.drain_arguments)
     header = serving.heading(
         TITLE,
         f"Install: copy vllm.yaml to {CONFIG_FOLDER}/ and vllm.service to /etc/systemd/system/, then:",
@@ -43,13 +44,18 @@ def write(serving: Serving) -> Written:
         *(f'Environment="{name}={_quoted(value)}"' for name, value in variables.items()),
         f"EnvironmentFile=-{CONFIG_FOLDER}/vllm.env",
         *(comment("Loopback only: a proxy in front opens it.") if host else []),
-        f"ExecStart={program} {start} --config {CONFIG_FOLDER}/vllm.yaml{host}",
+        f"ExecStart={program} {start} --config {CONFIG_FOLDER}/vllm.yaml{host}{drain}",
         *comment("Started once it answers."), *comment(serving.start_reason),
         # Given up at once where the server has ended: systemd itself would wait for the time-out.
         f"ExecStartPost=/bin/sh -c 'until curl --silent --fail --insecure --output /dev/null "
         f"{serving.scheme.lower()}://127.0.0.1:{serving.port}/health; do kill -0 $$MAINPID || exit 1; "
         f"sleep {serving.period_s}; done'",
         f"TimeoutStartSec={serving.start_s}",
+        *comment("Running requests may finish when it is stopped." if serving.drains_itself else
+                 "This release aborts running requests when it is stopped."),
+        f"TimeoutStopSec={serving.stop_s}",
+        *comment("The server alone is told: it ends its own processes once they are done."),
+        "KillMode=mixed",
         "Restart=on-failure",
         "RestartSec=10",
         *comment("A user of its own that exists while it runs; downloads and compiled graphs stay in /var/cache/vllm."),

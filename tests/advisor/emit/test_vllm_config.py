@@ -325,3 +325,37 @@ def test_the_file_is_readable_yaml_to_a_person(tmp_path: Path) -> None:
     text = emit(decision(schedule=SCHEDULE), situation(runner="v1", **DRAFT), memory(), ["a"]).vllm_yaml
     assert "speculative-config:\n  method: draft_model\n  model: org/draft\n" in text
     assert "    - [1, 16, 5]\n" in text
+
+
+WINDOW = memory().model_copy(update={"window": 131_072, "write_max_model_len_with": 18_432,
+                                     "write_max_model_len_without": 40_960})
+
+
+@pytest.mark.parametrize(("enable", "written"), [(True, 18_432), (False, 40_960), (None, 40_960)])
+def test_a_window_that_does_not_fit_is_written_as_long_as_this_very_config_holds(
+    enable: bool | None, written: int
+) -> None:
+    emitted = emit(decision(enable=enable), situation(**DRAFT), WINDOW, [])
+    assert options(emitted)["max-model-len"] == written
+    said = emitted.vllm_yaml.replace("\n# ", " ")
+    assert f"longer than {written:,} tokens" in said
+    assert "131,072" in said
+
+
+def test_a_stated_window_is_written_as_it_is_stated() -> None:
+    stated = situation(engine={"max_model_len": 8192}, **DRAFT)
+    assert options(emit(decision(), stated, WINDOW, []))["max-model-len"] == 8192
+
+
+def test_a_window_that_fits_is_not_written() -> None:
+    assert "max-model-len" not in options(emit(decision(), situation(**DRAFT), memory(), []))
+
+
+@pytest.mark.parametrize(("version", "tokens", "written"), [
+    ("0.32.0", 20_000, "auto"), ("0.32.0", 400_000, None), ("0.12.0", 20_000, None)])
+def test_a_window_that_nobody_knows_is_fitted_by_the_engine_where_it_can(
+    version: str, tokens: int, written: str | None
+) -> None:
+    room = memory().model_copy(update={"kv_tokens_without": tokens})
+    emitted = emit(decision(enable=False), situation(version, **DRAFT), room, [])
+    assert options(emitted).get("max-model-len") == written

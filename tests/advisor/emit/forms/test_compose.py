@@ -42,7 +42,7 @@ def test_the_config_is_the_file_beside_it_and_the_port_is_open_on_loopback_only(
     found = compose(RECORDS["draft model"])
     service = found["services"]["vllm"]
     assert found["configs"]["vllm"] == {"file": "./vllm.yaml"}
-    assert service["command"] == ["--config", service["configs"][0]["target"]]
+    assert service["command"][:2] == ["--config", service["configs"][0]["target"]]
     assert service["ports"] == ["127.0.0.1:8000:8000"]
 
 
@@ -68,3 +68,10 @@ def test_devices_are_reserved_where_compose_can(name: str, expected: dict[str, A
     else:
         assert service["deploy"]["resources"]["reservations"]["devices"] == [expected]
         assert service["shm_size"] == "4gb"
+
+
+def test_running_requests_get_time_to_finish_before_the_container_is_killed() -> None:
+    service = compose(RECORDS["draft model"])["services"]["vllm"]
+    drain = int(service["command"][service["command"].index("--shutdown-timeout") + 1])
+    assert int(service["stop_grace_period"].rstrip("s")) > drain
+    assert "--shutdown-timeout" not in compose(RECORDS["old"])["services"]["vllm"]["command"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.emit.forms import write_forms
-from advisor.emit.forms.helm import NAMED, arguments
+from advisor.emit.forms.helm import CHART_GRACE_S, NAMED, arguments
 from advisor.record import Record
 from tests.advisor.emit.forms.records import many
 
@@ -109,3 +109,11 @@ def test_each_option_is_one_flag_and_no_value_is_taken_for_a_flag(options: dict[
     assert [flag for flag in flags if flag in on] == on
     values = [word for word in words if word.split("=", 1)[0] not in on]
     assert not any(word.startswith("-") for word in values)
+
+
+def test_the_server_stops_within_the_time_that_the_chart_leaves_it_and_that_is_said() -> None:
+    words = model(RECORDS["draft model"])["vllmConfig"]["extraArgs"]
+    assert 0 < int(words[words.index("--shutdown-timeout") + 1]) < CHART_GRACE_S
+    assert "--shutdown-timeout" not in model(RECORDS["old"])["vllmConfig"]["extraArgs"]
+    notes = write_forms(RECORDS["draft model"], ("helm",))["helm"].notes
+    assert any(f"{CHART_GRACE_S} s to stop" in note for note in notes)

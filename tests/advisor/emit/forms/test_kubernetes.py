@@ -11,7 +11,7 @@ import yaml
 
 from advisor.emit.forms import write_forms
 from advisor.record import Record
-from tests.advisor.emit.forms.records import many, record
+from tests.advisor.emit.forms.records import DRAFT_MODEL, many, record
 
 RECORDS = many()
 CASES = [pytest.param(one, id=name) for name, one in RECORDS.items()]
@@ -149,3 +149,37 @@ def test_names_are_labels_whatever_the_model_is_called() -> None:
     for document in documents(odd).values():
         assert len(document["metadata"]["name"]) <= 63
         kubernetes_validate.validate(document, API, strict=True)
+
+
+@pytest.mark.parametrize("deployed", CASES)
+@pytest.mark.parametrize("form", ["kubernetes", "kserve"])
+def test_a_pod_that_goes_leaves_its_service_first_and_its_running_requests_may_finish(
+    deployed: Record, form: str
+) -> None:
+    found = documents(deployed, form)
+    spec = (found["Deployment"]["spec"]["template"]["spec"] if form == "kubernetes" else
+            found["InferenceService"]["spec"]["predictor"])
+    container = spec["containers"][0]
+    (command, seconds) = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep"
+    arguments = container["args"]
+    drain = int(arguments[arguments.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in arguments else 0
+    assert spec["terminationGracePeriodSeconds"] > int(seconds) + drain
+    # A release that aborts what runs when it is told to stop has to be left alone until it is done.
+    assert drain >= 60 if deployed.provenance.vllm_version != "0.9.2" else int(seconds) >= 60
+
+
+def test_a_shutdown_timeout_that_the_config_states_is_not_given_twice() -> None:
+    stated = record(engine={"extra_args": {"shutdown-timeout": 300}}, **DRAFT_MODEL)
+    spec = pod(stated)
+    assert "--shutdown-timeout" not in spec["containers"][0]["args"]
+    assert spec["terminationGracePeriodSeconds"] > 300
+
+
+def test_revisions_that_are_stated_are_served() -> None:
+    pinned = record(target={"id": "org/target", "revision": "abc123"},
+                    candidates=[{"method": "draft_model", "draft": {"id": "org/draft", "revision": "def456"},
+                                 "k": [1, 2, 3]}])
+    held = yaml.safe_load(documents(pinned)["ConfigMap"]["data"]["vllm.yaml"])
+    assert held["revision"] == "abc123"
+    assert held["speculative-config"]["revision"] == "def456"

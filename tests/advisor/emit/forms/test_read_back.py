@@ -36,6 +36,9 @@ def spelled(values: dict[str, Any]) -> dict[str, Any]:
             continue
         if option.startswith("no-") and value is True:
             option, value = option[3:], False
+        if option == "shutdown-timeout":
+            # How long a server may take to stop belongs to the form, like the probes.
+            continue
         # Releases before 0.18 take a mapping as JSON in text.
         found[option] = yaml.safe_load(value) if isinstance(value, str) and value.startswith("{") else value
     return found

@@ -45,7 +45,7 @@ def test_every_line_is_a_comment_a_section_or_a_setting(deployed: Record) -> Non
 
 
 def test_it_listens_on_loopback_unless_the_config_says_where() -> None:
-    assert start(RECORDS["draft model"]).endswith("--config /etc/specadvise/vllm.yaml --host 127.0.0.1")
+    assert "--config /etc/specadvise/vllm.yaml --host 127.0.0.1" in start(RECORDS["draft model"])
     assert "--host" not in start(RECORDS["options"])
 
 
@@ -65,3 +65,10 @@ def test_it_counts_as_started_once_it_answers_and_as_failed_once_the_server_is_g
     text = unit(RECORDS["options"])
     assert "https://127.0.0.1:9000/health; do kill -0 $$MAINPID || exit 1" in text
     assert "TimeoutStartSec=780" in text.splitlines()
+
+
+def test_running_requests_get_time_to_finish_before_the_unit_is_killed() -> None:
+    drain = int(start(RECORDS["draft model"]).split("--shutdown-timeout ")[1])
+    (limit,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit(RECORDS["draft model"]), re.MULTILINE)
+    assert int(limit) > drain
+    assert "--shutdown-timeout" not in start(RECORDS["old"])
