@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
 
 from profiles.evidence import PairedComparison
@@ -72,8 +73,9 @@ def student_cdf(t: float, df: float) -> float:
     return 1.0 - tail if t >= 0 else tail
 
 
+@lru_cache(maxsize=512)
 def student_quantile(p: float, df: float) -> float:
-    """The p-quantile (0 < p < 1) of Student's distribution, by bisection."""
+    """The p-quantile (0 < p < 1) of Student's distribution, by bisection; a sequential rule asks for the same again."""
     if p == 0.5:
         return 0.0
     if p < 0.5:

@@ -3,7 +3,8 @@ server's evidence alone.
 
 A promise is broken where the whole 80 % interval of what was found lies on the wrong side of the promise's own
 interval, held where it lies on the right side, and undecided in between: then longer watching tells. A shortfall
-smaller than the gain that the user called worthwhile breaks nothing.
+smaller than the gain that the user called worthwhile breaks nothing, and at a load that the record does not speak of
+nothing is held.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.identity import identity
+from advisor.load_promise import load_promise, shown, shown_range
 from advisor.observed import Observed, gauge_load, observed_acceptance, observed_load
 from advisor.promise import (
     break_even_at,
@@ -20,7 +22,6 @@ from advisor.promise import (
     k_asked,
     k_loaded,
     ks_priced,
-    largest_load,
     promised_at,
 )
 from advisor.record import Record
@@ -41,7 +42,7 @@ from advisor.verdict import (
 )
 from profiles.evidence import ServerEvidence
 from profiles.methods import method
-from profiles.schema import Quantity, Source
+from profiles.schema import Quantity
 
 IDLE = 0.5
 """Load below which a server is taken to have been idle: most steps or scrapes found nothing."""
@@ -59,11 +60,11 @@ def verify(record: Record, server: ServerEvidence, named: str | None = None) -> 
     speculates = server.speculation is not None and server.speculation.enabled
     as_asked = speculates == (record.decision.enable is True)
     seen = _Seen(record, server)
-    found.append(_load(seen))
+    gain = _gain(seen) if same and as_asked and speculates else None
+    found.append(load_promise(record, seen.load, seen.idle, gain))
     found += _lengths(seen)
     if same and as_asked:
-        if speculates:
-            found += [_acceptance(seen), _gain(seen)]
+        found += [_acceptance(seen), gain] if gain is not None else []
         found += _speed(seen)
     else:
         found.append(Promise(code="speed", verdict="noted",
@@ -126,42 +127,7 @@ class _Seen:
         return self.record.deployment.objective.worthwhile_gain
 
 
-# --- load ----------------------------------------------------------------------------------------------------------
-def _load(seen: _Seen) -> Promise:
-    decision, load = seen.record.decision, seen.load
-    decided = Quantity(value=decision.running, source=Source.ASSUMED, note="the load decided for")
-    if load is None or seen.idle:
-        why = ("The server does not export how many requests run" if load is None else
-               f"The server was idle ({load.value:.2g} running on average)")
-        return Promise(code="load", verdict="undecided" if load is not None else "noted", promised=decided, found=load,
-                       unit="running requests", sentence=f"{why}; decided for {decision.running}.")
-    cross, schedule = decision.crossover_load, decision.schedule
-    words = f"{_n(load.value)} running{_range(load)}, decided for {decision.running}"
-    low = load.low if load.low is not None else load.value
-    high = load.high if load.high is not None else load.value
-    verdict: Verdict = "held"
-    if decision.enable is True and cross is not None and high >= cross:
-        beyond = low >= cross
-        words += (f": beyond the crossover at {cross}, from which on no k gains" if beyond else
-                  f": near the crossover at {cross}, from which on no k gains")
-        if beyond and schedule and k_asked(seen.record, low) == 0:
-            verdict, words = "noted", words + "; the schedule drafts nothing there, and the draft only takes memory"
-        else:
-            verdict = "broken" if beyond else "noted"
-    elif decision.enable is True and schedule and low > schedule[-1][1]:
-        verdict = "broken"
-        words += f": beyond the schedule, whose last band ends at {schedule[-1][1]}"
-    elif schedule and k_asked(seen.record, seen.at) != k_asked(seen.record, decision.running):
-        words += (f": another band of the schedule, k = {k_asked(seen.record, seen.at)} instead of "
-                  f"{k_asked(seen.record, decision.running)}")
-    elif low > 1.25 * largest_load(seen.record):
-        verdict, words = "noted", words + f": the record priced no load above {largest_load(seen.record)}"
-    elif decision.enable is False and cross is not None and high < cross and cross <= decision.running:
-        verdict, words = "noted", words + f": below the crossover at {cross}, where speculation may gain"
-    return Promise(code="load", verdict=verdict, promised=decided, found=load, unit="running requests",
-                   sentence=f"{words}.")
-
-
+# --- lengths ---------------------------------------------------------------------------------------------------------
 def _lengths(seen: _Seen) -> list[Promise]:
     workload = seen.record.deployment.workload
     found: list[Promise] = []
@@ -169,8 +135,8 @@ def _lengths(seen: _Seen) -> list[Promise]:
                               ("Outputs", workload.output_tokens, seen.server.output_tokens)):
         if stated is not None and now is not None and not 1 / OTHER_LENGTHS < now.mean / stated.mean < OTHER_LENGTHS:
             found.append(Promise(code="lengths", verdict="noted", unit="tokens",
-                                 sentence=f"{what} have {_n(now.mean)} tokens on average, decided for "
-                                          f"{_n(stated.mean)}: times are those of other requests."))
+                                 sentence=f"{what} have {shown(now.mean)} tokens on average, decided for "
+                                          f"{shown(stated.mean)}: times are those of other requests."))
     return found
 
 
@@ -211,11 +177,12 @@ def _gain(seen: _Seen) -> Promise:
     if observed is None or needed is None:
         return Promise(code="gain", verdict="noted", promised=needed, unit="tokens per step",
                        sentence="Break-even cannot be told at this load." if needed is None else
-                       f"Break-even at {_n(seen.at)} running is {needed.value:.2f} tokens per step.")
+                       f"Break-even at {shown(seen.at)} running is {needed.value:.2f} tokens per step.")
     length = observed.length
     place = against(length, needed)
     verdict: Verdict = "held" if place == "above" else "broken" if place == "below" else "undecided"
-    words = f"{_pm(length)} tokens per step are {place} break-even, {_pm(needed)} at {_n(seen.at)} running with k = {k}"
+    words = (f"{_pm(length)} tokens per step are {place} break-even, {_pm(needed)} at {shown(seen.at)} running with "
+             f"k = {k}")
     if verdict == "undecided" and _width(needed) > _width(length):
         # Longer watching narrows the acceptance, not what the record knows of step times.
         verdict, words = "noted", f"{words}: step times as the record knows them leave it open, a trial would tell"
@@ -273,7 +240,7 @@ def _tpot(seen: _Seen) -> Promise:
                        sentence=f"{_pm(now)} ms per output token; the record priced no such load.")
     if now.low is None or now.high is None:
         return Promise(code="tpot", verdict="undecided", promised=wanted, found=now, unit=unit,
-                       sentence=f"{_n(now.value)} ms per output token of {now.n or 0} requests: too few for an "
+                       sentence=f"{shown(now.value)} ms per output token of {now.n or 0} requests: too few for an "
                                 f"interval; promised {_pm(wanted)} ms.")
     edge = ceiling_of(wanted, seen.slack)
     verdict = at_most(now, edge)
@@ -282,7 +249,7 @@ def _tpot(seen: _Seen) -> Promise:
         verdict = "broken" if at_most(now, edge) == "broken" else "undecided"
     return Promise(code="tpot", verdict=verdict, promised=wanted, found=now, edge=edge, unit=unit,
                    sentence=f"{_pm(now)} ms per output token ({now.n:,} seen), promised {_pm(wanted)} at "
-                            f"{_n(seen.at)} running.")
+                            f"{shown(seen.at)} running.")
 
 
 def _tokens_per_request(seen: _Seen) -> Promise:
@@ -343,6 +310,12 @@ def _advice(seen: _Seen, found: Sequence[Promise], verdict: Verdict, yields: Seq
     if broken:
         return "advise_again", None, ("Run `specadvise advise` again with this evidence (`specadvise probe server URL "
                                       "--save evidence.json`): the record no longer describes this server.")
+    if verdict == "undecided" and seen.load is not None and not seen.idle and any(
+            one.code == "load" and one.verdict == "undecided" for one in found):
+        return "advise_again", None, (
+            f"Run `specadvise advise` again for {shown(seen.at)} running requests, with this evidence (`specadvise "
+            "probe server URL --save evidence.json`): the record was decided for another load, and what it promises "
+            "does not reach this one.")
     if verdict == "undecided":
         if watch_s:
             return "watch_longer", None, (f"Watch for about {_time(watch_s)} of such traffic: `--window "
@@ -372,17 +345,8 @@ def _over(value: float | None, running: float) -> float | None:
     return None if value is None else value / running
 
 
-def _n(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _range(found: Quantity) -> str:
-    low, high = ends(found)
-    return f" ({_n(low)} to {_n(high)})" if low < high else ""
-
-
 def _pm(found: Quantity) -> str:
-    return f"{found.value:.2f}{_fixed(found)}" if found.value < 100 else f"{_n(found.value)}{_range(found)}"
+    return f"{found.value:.2f}{_fixed(found)}" if found.value < 100 else f"{shown(found.value)}{shown_range(found)}"
 
 
 def _fixed(found: Quantity) -> str:

@@ -1,6 +1,6 @@
 """`probe requests` against the plain scan of the library under it, in one run; and its memory on a large file.
 
-    python -m benchmarks.requests_speed                # ratios on 4 million rows of JSONL and of Azure's CSV
+    python -m benchmarks.requests_speed                # ratios on 4 million rows of JSONL and of Azure's CSV, and texts
     python -m benchmarks.requests_speed --memory 10    # peak memory on a generated file of 10 GB (needs the space)
 
 The plain scan sums, counts and bounds the same three columns with the same threads. Both are run in turn, and the best
@@ -60,6 +60,19 @@ def write_azure(path: Path, rows: int) -> None:
                               for s, p, o in zip(stamps, prompts, outputs, strict=True))
 
 
+def write_texts(path: Path, rows: int) -> None:
+    """Prompts and answers without token counts: words drawn from a small stock."""
+    draw = np.random.default_rng(0)
+    words = np.array(["the", "a", "of", "and", "in", "is", "that", "was", "for", "on", "are", "with", "they", "which"])
+    times, prompts, outputs = _rows(min(rows, _BLOCK))
+    with path.open("w") as stream:
+        for written in range(0, rows, len(times)):
+            said, start = " ".join(draw.choice(words, 4000)), 1.7e9 + written * 0.05
+            stream.writelines(
+                f'{{"timestamp": {start + t:.3f}, "prompt": "{said[p % 900:p % 900 + p % 600 + 20]}", '
+                f'"output": "{said[o:o + o % 300 + 20]}"}}\n' for t, p, o in zip(times, prompts, outputs, strict=True))
+
+
 def _timed(work: Callable[[], object]) -> tuple[float, float]:
     wall, busy = time.perf_counter(), time.process_time()
     work()
@@ -81,18 +94,22 @@ def compare(name: str, path: Path, scan: str, repeats: int) -> float:
 
 
 def speed(folder: Path, rows: int, repeats: int) -> None:
-    jsonl, azure = folder / "trace.jsonl", folder / "azure.csv"
+    jsonl, azure, texts = folder / "trace.jsonl", folder / "azure.csv", folder / "texts.jsonl"
     write_jsonl(jsonl, rows)
     write_azure(azure, rows)
+    write_texts(texts, rows // 4)
     what = "SELECT count(*), sum({1}), sum({2}), min({0}), max({0}) FROM "
+    sizes = "SELECT count(*), sum(strlen({1})), sum(strlen({2})), min({0}), max({0}) FROM "
     lengths = "'{1}': 'BIGINT', '{2}': 'BIGINT'"
-    for name, path, reader, names in (
-        ("JSONL", jsonl, "read_ndjson({3}, columns={{'{0}': 'DOUBLE', " + lengths + "}})",
+    for name, path, scan, names in (
+        ("JSONL", jsonl, what + "read_ndjson({3}, columns={{'{0}': 'DOUBLE', " + lengths + "}})",
          ("timestamp", "input_length", "output_length")),
-        ("Azure CSV", azure, "read_csv({3}, header=true, columns={{'{0}': 'TIMESTAMP', " + lengths + "}})",
+        ("Azure CSV", azure, what + "read_csv({3}, header=true, columns={{'{0}': 'TIMESTAMP', " + lengths + "}})",
          ("TIMESTAMP", "ContextTokens", "GeneratedTokens")),
+        ("JSONL of texts", texts, sizes + "read_ndjson({3}, columns={{'{0}': 'DOUBLE', '{1}': 'VARCHAR', "
+         "'{2}': 'VARCHAR'}})", ("timestamp", "prompt", "output")),
     ):
-        compare(name, path, (what + reader).format(*names, quoted(str(path))), repeats)
+        compare(name, path, scan.format(*names, quoted(str(path))), repeats)
 
 
 def memory(folder: Path, gigabytes: float) -> None:

@@ -90,19 +90,6 @@ def model_path(ref: ModelRef, base: Path) -> Path | None:
     return folder if folder is not None and has_weights(folder) else None
 
 
-def generation_defaults(ref: ModelRef, base: Path) -> Mapping[str, Any]:
-    """generation_config.json of a local model: sampling that applies when a request says nothing. Empty where absent.
-
-    Raises:
-        InputError: the file is there and no JSON object.
-    """
-    folder = _folder(ref.id, base) or cached_snapshot(ref.id, ref.revision)
-    path = folder / "generation_config.json" if folder is not None else None
-    if path is None or not path.is_file():
-        return {}
-    return _parse(_read(path), str(path))
-
-
 # --- where
 def _is_path(model_id: str) -> bool:
     """Whether the text can only be a path: it starts like one, or has more than one slash."""

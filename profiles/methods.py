@@ -226,7 +226,8 @@ METHODS: dict[str, Method] = {
             draft_has_kv=False,
             always_drafts=True,
             runs_on_cpu=False,
-            until="0.33",
+            since="0.6",
+            until="0.10",
             async_scheduling=False,
         ),
         Method(

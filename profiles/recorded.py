@@ -70,6 +70,8 @@ class RecordedAcceptance(Schema):
     target: str | None = None
     """Whose tokens were counted; None where the records hold token ids and no tokenizer was named."""
     requests: Count
+    distinct: Count | None = None
+    """Of the requests, how many are no copy of another one: what intervals rest on."""
     skipped: dict[str, Count] = Field(default_factory=dict)
     """Records left out, by reason."""
     skipped_lines: dict[str, tuple[str, ...]] = Field(default_factory=dict)

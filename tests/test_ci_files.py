@@ -116,3 +116,14 @@ def test_the_hook_runs_the_check_command_on_the_files_it_names(tmp_path: Path, m
     ran = CliRunner().invoke(check, ["--vllm-version", "0.32.0", "--gpu", "H100", "--gpus", "1", "vllm.yaml"],
                              standalone_mode=False)
     assert ran.return_value == 1
+
+
+def test_the_action_needs_a_release_and_a_gpu_unless_a_record_says_them(runner):
+    (runner.work / "vllm.yaml").write_text(CLEAN)
+    ran = runner(configs="vllm.yaml", gpu="H100")
+    assert ran.returncode == 2
+    assert "vllm-version and gpu are needed where no record is given" in ran.stdout
+    (runner.work / "record.json").write_text("{}")
+    ran = runner(configs="vllm.yaml", record="record.json")
+    assert ran.returncode == 2
+    assert "record.json is not a record" in ran.stderr

@@ -108,9 +108,3 @@ def mean_values(model: EngineModel, request: MeanRequest, rate_rps: float) -> Me
     decode_steps = max(0.0, request.output_tokens - 1.0) / model.acceptance_length(round(running))
     tpot = ((running - 1.0) * own + decode_steps * step) / max(1.0, request.output_tokens - 1.0)
     return MeanValues(high, ttft, tpot, saturated)
-
-
-def single_server_wait_s(rate_rps: float, mean_service_s: float, mean_square_service_s2: float) -> float:
-    """Mean wait in a queue with Poisson arrivals and one server (Pollaczek and Khinchine); infinite at saturation."""
-    load = rate_rps * mean_service_s
-    return rate_rps * mean_square_service_s2 / (2.0 * (1.0 - load)) if load < 1.0 else math.inf

@@ -17,8 +17,10 @@ MODULUS = 2147483647
 """2^31 - 1: the generator x -> 48271 x mod (2^31 - 1) has this period and stays within 64 bits."""
 
 BUSY_S, STEPS, RUNNING_S, KV_TOKEN_S, PEAK_KV_TOKENS, PREEMPTIONS = range(6)
-TOTALS = 6
-"""Length of `totals`; the names above are its places."""
+NOW, NEW, DECODING, COUNT, STACKED, FINISHED, HELD, DECODE_HELD, STATE = range(6, 15)
+TOTALS = 15
+"""Length of `totals`; the names above are its places, those of the second line what the next call goes on from. All are
+whole numbers that a float holds exactly, the time apart, which is one."""
 
 
 def run_steps(
@@ -42,7 +44,7 @@ def run_steps(
     prefill_points: int,
     prefill_step: float,
     alone_ms: float,
-    random_state: int,
+    most_steps: int,
     first_s: Any,
     finish_s: Any,
     preempted: Any,
@@ -52,7 +54,8 @@ def run_steps(
     stack: Any,
     totals: Any,
 ) -> None:
-    """Run every request to its end.
+    """Run requests to their ends, or for `most_steps` steps: the next call with the same arguments goes on from there,
+    and `totals[FINISHED]` says whether one is needed. A compiled loop hears no signal, so it must come up for air.
 
     Requests are in order of arrival; `cached` prompt tokens cost no prefill. A request has its last output token when
     its KV holds `last_token` tokens, prompt and output less one: the KV of a token is made in the step after it.
@@ -63,16 +66,18 @@ def run_steps(
     prefill), active and stack are working space of the number of requests.
     """
     n = len(arrival_s)
-    now = 0.0
-    new = 0
-    decoding = 0
-    count = 0
-    stacked = 0
-    finished = 0
-    held = 0
-    decode_held = 0
-    state = random_state
-    while finished < n:
+    now = totals[NOW]
+    new = int(totals[NEW])
+    decoding = int(totals[DECODING])
+    count = int(totals[COUNT])
+    stacked = int(totals[STACKED])
+    finished = int(totals[FINISHED])
+    held = int(totals[HELD])
+    decode_held = int(totals[DECODE_HELD])
+    state = int(totals[STATE])
+    taken = 0
+    while finished < n and taken < most_steps:
+        taken += 1
         if count == 0 and stacked == 0 and arrival_s[new] > now:
             now = arrival_s[new]
         k = k_of[decoding]
@@ -254,3 +259,13 @@ def run_steps(
             active[write] = r
             write += 1
         count = write
+
+    totals[NOW] = now
+    totals[NEW] = new
+    totals[DECODING] = decoding
+    totals[COUNT] = count
+    totals[STACKED] = stacked
+    totals[FINISHED] = finished
+    totals[HELD] = held
+    totals[DECODE_HELD] = decode_held
+    totals[STATE] = state

@@ -130,9 +130,11 @@ def _stream(pricing: Pricing, question: Question) -> Stream:
     trace = question.trace
     if trace is not None and share > 0:
         trace = replace(trace, cached_tokens=(trace.prompt_tokens * share).astype(trace.prompt_tokens.dtype))
+    # Rope scaling among the further options may stretch the window that the target was trained for.
+    window = pricing.situation.target.max_position_embeddings if not engine.extra_args else None
     return Stream(
         _lengths(pricing, "prompt_tokens"), _lengths(pricing, "output_tokens"), cached_share=share,
-        burstiness=question.burstiness, trace=trace, longest=engine.max_model_len,
+        burstiness=question.burstiness, trace=trace, longest=engine.max_model_len or window,
     )
 
 
@@ -220,7 +222,7 @@ def _cannot_run(pricing: Pricing, stream: Stream, unknown_hardware: bool) -> Abs
         return Abstention(
             about="everything",
             why=f"mean prompt and output are {stream.mean.prompt_tokens + stream.mean.output_tokens:.0f} tokens, "
-                f"max_model_len is {longest}",
+                f"the engine takes {longest} in one request",
             would_settle="a max_model_len that the workload's requests fit into",
         )
     return None

@@ -117,7 +117,11 @@ def load_point(model: EngineModel, stream: Stream, rate_rps: float, effort: Effo
     fresh = stream.at(rate_rps, requests_for(model, stream, rate_rps, effort.times), effort.seed)
     run = simulate(model, joined(begun, fresh), seed=effort.seed, compiled=effort.compiled)
     point = point_of(run, model, rate_rps, begun=len(begun))
-    return point if rate_rps <= saturation else point.model_copy(update={"sustained": False})
+    if rate_rps <= saturation:
+        return point
+    # What was under way at the start has its prompts behind it: a short run gives more tokens than the engine sustains.
+    most = saturation * float(fresh.output_tokens.mean())
+    return point.model_copy(update={"sustained": False, "output_tokens_per_s": min(point.output_tokens_per_s, most)})
 
 
 def joined(first: Arrivals, then: Arrivals) -> Arrivals:

@@ -11,6 +11,8 @@ from advisor.capacity import kernel
 from advisor.capacity.arrivals import Arrivals
 from advisor.capacity.step_table import StepTable
 
+STEPS_AT_ONCE = 20_000
+"""Steps of the loop between two looks at what the process is told: a fraction of a second where it is compiled."""
 COMPILED_FROM = 3_000_000
 """Decode steps, summed over requests, from which on loading the compiler pays for itself."""
 
@@ -85,12 +87,14 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
     """Serve every request; the same arguments always give the same run, compiled or not.
 
     compiled: None takes the compiled loop where numba (the extra `plan`) is installed and the run is long enough to
-    gain by it. ValueError where a request is longer than the KV cache, or the token budget has no room for one request:
-    no engine would start or admit that.
+    gain by it. ValueError where a request is longer than the KV cache, or the token budget has no room for one request
+    (no engine would start or admit that), and where a time is not finite or arrivals are out of order. Signals count
+    every STEPS_AT_ONCE steps, compiled or not.
     """
     import numpy as np
 
     n = len(arrivals)
+    _refuse_what_never_ends(model, arrivals)
     longest = int((arrivals.prompt_tokens + arrivals.output_tokens).max()) + max(model.k_of)
     blocks = 0 if model.kv_tokens is None else model.kv_tokens // model.block_tokens
     if model.kv_tokens is not None and blocks * model.block_tokens < longest:
@@ -109,6 +113,7 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
     first, finish = np.full(n, -1.0), np.full(n, -1.0)
     counters = [np.zeros(n, dtype=np.int64) for _ in range(5)]
     totals = np.zeros(kernel.TOTALS)
+    totals[kernel.STATE] = _state_of(seed)
     vectors = [
         arrivals.arrival_s, arrivals.prompt_tokens, arrivals.cached_tokens,
         arrivals.prompt_tokens + arrivals.output_tokens - 1,
@@ -120,18 +125,37 @@ def simulate(model: EngineModel, arrivals: Arrivals, *, seed: int = 0, compiled:
     (arrival_s, prompt, cached, last_token, k_of, rows, chances, decode_ms, prefill_ms, first, finish, preempted,
      tokens, goal, active, stack, totals) = given
     run_steps = _compiled() if compiled else kernel.run_steps
-    run_steps(
-        arrival_s, prompt, cached, last_token, model.max_num_seqs, model.token_budget, model.extra_slots, blocks,
-        model.block_tokens, k_of, rows, chances, positions, decode_ms, table.decode_ms.shape[2], table.context_step,
-        prefill_ms, len(table.prefill_ms), table.prefill_step, table.alone_ms, _state_of(seed), first, finish,
-        preempted, tokens, goal, active, stack, totals,
-    )
+    # Every step brings the oldest request that runs a token further, so that there are no more steps than tokens.
+    most = int(arrivals.prompt_tokens.sum() + arrivals.output_tokens.sum()) + n
+    while totals[kernel.FINISHED] < n:
+        if totals[kernel.STEPS] > most:
+            raise ArithmeticError(f"{most:,} simulated steps have not served {n:,} requests")
+        run_steps(
+            arrival_s, prompt, cached, last_token, model.max_num_seqs, model.token_budget, model.extra_slots, blocks,
+            model.block_tokens, k_of, rows, chances, positions, decode_ms, table.decode_ms.shape[2],
+            table.context_step, prefill_ms, len(table.prefill_ms), table.prefill_step, table.alone_ms,
+            STEPS_AT_ONCE, first, finish, preempted, tokens, goal, active, stack, totals,
+        )
     busy = float(totals[kernel.BUSY_S])
     return Run(
         arrivals, np.asarray(first), np.asarray(finish), np.asarray(preempted), busy, int(totals[kernel.STEPS]),
         float(totals[kernel.RUNNING_S]) / busy, float(totals[kernel.KV_TOKEN_S]) / busy,
         int(totals[kernel.PEAK_KV_TOKENS]),
     )
+
+
+def _refuse_what_never_ends(model: EngineModel, arrivals: Arrivals) -> None:
+    """ValueError where a clock would stand still or run backwards."""
+    import numpy as np
+
+    table, times = model.table, arrivals.arrival_s
+    if not np.isfinite(times).all() or (np.diff(times) < 0).any():
+        raise ValueError("arrival times must be finite numbers in rising order")
+    if min(arrivals.prompt_tokens.min(), arrivals.output_tokens.min()) < 1:
+        raise ValueError("a request has a prompt and an output of at least one token each")
+    for name, ms in (("decode", table.decode_ms), ("prefill", table.prefill_ms), ("bare", np.array(table.alone_ms))):
+        if not np.isfinite(ms).all() or (ms < 0).any():
+            raise ValueError(f"the {name} step times must be finite and at least 0")
 
 
 def numba_installed() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.capacity.document import ArmPlan, CapacityPlan, Variant
+from advisor.capacity.words import ShortNames, full_name, short_names, why_k
 from advisor.report.wording import number, percent, plain
 
 _SHOWN_GROWTH = (1.0, 2.0, 5.0, 10.0)
@@ -24,6 +25,7 @@ _LIMIT_WORDS = {
 
 def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) -> str:
     """Text of `width` columns (80 at least); ANSI sequences only with `color`."""
+    names = short_names(plan)
     stream = io.StringIO()
     console = Console(file=stream, width=max(80, width), force_terminal=color, no_color=not color,
                       color_system="standard" if color else None, markup=False, highlight=False, emoji=False,
@@ -38,21 +40,24 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
     if plan.arms:
         for sentence in _answer(plan):
             console.print(Text(plain(sentence)))
+        _lines(console, names.legend)
         _section(console, "One replica")
-        console.print(_arms_table(plan))
+        for block in _blocks(plan.arms, (console.width - 59) // 20):
+            _part(console, _arms_table(plan, block, names), block, plan.arms)
         _section(console, "Against the arrival rate of one replica")
-        console.print(_curve_table(plan))
+        console.print(_curve_table(plan, names))
         _section(console, "The fleet")
-        _fleets(console, plan)
+        _fleets(console, plan, names)
         _section(console, "Requests at once, by context")
-        console.print(_context_table(plan))
+        for block in _blocks(plan.arms, (console.width - 29) // 13):
+            _part(console, _context_table(block, names), block, plan.arms)
         hurts = [line for arm in plan.arms if arm.role != "null" for line in _hurt(arm)]
         if hurts:
-            _section(console, "Where speculation starts to hurt")
+            _section(console, "Which k, and where speculation starts to hurt")
             _lines(console, hurts)
     if plan.what_if:
         _section(console, "What if")
-        console.print(_variants_table(plan))
+        console.print(_variants_table(plan, names))
         _lines(console, [f"{v.change}: {note}" for v in plan.what_if
                          for note in (*v.notes, *(f"{a.about}: {a.why}" for a in v.abstained))])
     _section(console, "Assumed, because nobody said")
@@ -67,6 +72,13 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
 def _section(console: Console, title: str) -> None:
     console.print()
     console.print(Text(title, style="bold"))
+
+
+def _part(console: Console, table: Table, block: Sequence[ArmPlan], arms: Sequence[ArmPlan]) -> None:
+    """One of several tables, an empty line between them."""
+    if block[1:] != arms[1 : len(block)]:
+        console.print()
+    console.print(table)
 
 
 def _lines(console: Console, lines: Iterable[str]) -> None:
@@ -104,23 +116,6 @@ def _money(value: float | None) -> str:
     return f"${value:,.0f}" if value >= 100 else f"${value:.3g}"
 
 
-def _name(arm: ArmPlan) -> str:
-    if arm.role == "null":
-        return "no speculation"
-    k = "k by load" if arm.schedule else f"k={arm.k}"
-    return f"{arm.label}, {k}"
-
-
-def _short(arm: ArmPlan, arms: Sequence[ArmPlan]) -> str:
-    """A column's head: method and k, the draft only where another arm has the same method."""
-    if arm.role == "null":
-        return "none"
-    method = arm.label.split(" ", 1)[0]
-    alike = sum(other.label.split(" ", 1)[0] == method for other in arms) > 1
-    k = "k by load" if arm.schedule else f"k={arm.k}"
-    return plain(f"{arm.label if alike else method} {k}")
-
-
 def _answer(plan: CapacityPlan) -> list[str]:
     """The answer in sentences: GPUs and money at the peak, with and without."""
     null = plan.arms[0]
@@ -133,16 +128,16 @@ def _answer(plan: CapacityPlan) -> list[str]:
     for arm in (null, *([chosen] if chosen is not None else [])):
         if not arm.fleets:
             if arm.limited_by == "slo unreachable":
-                sentences.append(f"{_name(arm)}: no arrival rate meets the SLOs on this hardware.")
+                sentences.append(f"{full_name(arm)}: no arrival rate meets the SLOs on this hardware.")
             continue
         fleet = arm.fleets[0]
         spread = "" if fleet.replicas_low == fleet.replicas_high else (
             f" ({fleet.replicas_low} to {fleet.replicas_high})")
         gpus = "" if fleet.gpus == fleet.replicas else f" ({fleet.gpus} GPUs)"
         cost = "" if fleet.usd_per_month is None else f", {_money(fleet.usd_per_month)} a month"
-        word = "replica serves" if fleet.replicas == 1 else "replicas serve"
-        sentences.append(f"{_name(arm)}: {fleet.replicas}{spread} {word} the peak{gpus}{cost}; "
-                         f"{percent(fleet.headroom)} of their highest rate is left.")
+        word, whose = ("replica serves", "its") if fleet.replicas == 1 else ("replicas serve", "their")
+        sentences.append(f"{full_name(arm)}: {fleet.replicas}{spread} {word} the peak{gpus}{cost}; "
+                         f"{percent(fleet.headroom)} of {whose} highest rate is left.")
     return sentences
 
 
@@ -155,31 +150,39 @@ def _table(columns: Sequence[str]) -> Table:
     return table
 
 
-def _arms_table(plan: CapacityPlan) -> Table:
-    table = _table(("", *(_short(arm, plan.arms) for arm in plan.arms)))
+def _blocks(arms: Sequence[ArmPlan], most: int) -> Iterator[tuple[ArmPlan, ...]]:
+    """The arms in parts of so many columns that they can be read, no speculation beside each part."""
+    null, others = arms[0], arms[1:]
+    most = max(1, most)
+    for begin in range(0, max(1, len(others)), most):
+        yield (null, *others[begin : begin + most])
+
+
+def _arms_table(plan: CapacityPlan, arms: Sequence[ArmPlan], names: ShortNames) -> Table:
+    table = _table(("", *(names.of(arm) for arm in arms)))
 
     def row(title: str, cells: Iterable[str]) -> None:
         table.add_row(title, *cells)
 
     row("advice", (arm.role if arm.role != "null" else ("recommended" if plan.recommended == "none" and plan.decided
-                                                        else "–") for arm in plan.arms))
+                                                        else "–") for arm in arms))
     row("highest rate, requests/s", (
         f"{_rate(arm.highest_rate_rps.value)} ({_rate(arm.highest_rate_rps.low or 0.0)} to "
-        f"{_rate(arm.highest_rate_rps.high or 0.0)})" for arm in plan.arms))
-    row("limited by", (_LIMIT_WORDS[arm.limited_by] for arm in plan.arms))
-    row("saturates at, requests/s", (_rate(arm.saturation_rate_rps) for arm in plan.arms))
-    row("  by mean values alone", (_rate(arm.saturation_bound_rps) for arm in plan.arms))
-    row("tokens per step", (f"{arm.acceptance_length.value:.2f}" for arm in plan.arms))
+        f"{_rate(arm.highest_rate_rps.high or 0.0)})" for arm in arms))
+    row("limited by", (_LIMIT_WORDS[arm.limited_by] for arm in arms))
+    row("saturates at, requests/s", (_rate(arm.saturation_rate_rps) for arm in arms))
+    row("  by mean values alone", (_rate(arm.saturation_bound_rps) for arm in arms))
+    row("tokens per step", (f"{arm.acceptance_length.value:.2f}" for arm in arms))
     row("TTFT and TPOT at the peak, ms", (
         "–" if arm.at_peak is None else f"{number(arm.at_peak.ttft_ms)} and {number(arm.at_peak.tpot_ms)}"
-        for arm in plan.arms))
-    row("KV cache, tokens", (number(arm.kv_tokens) for arm in plan.arms))
-    row("KV left at the peak, all of p95 length", (percent(arm.kv_headroom_at_p95) for arm in plan.arms))
-    row("$ per million output tokens, full", (_money(arm.usd_per_million_output_tokens) for arm in plan.arms))
+        for arm in arms))
+    row("KV cache, tokens", (number(arm.kv_tokens) for arm in arms))
+    row("KV left at the peak, all of p95 length", (percent(arm.kv_headroom_at_p95) for arm in arms))
+    row("$ per million output tokens, full", (_money(arm.usd_per_million_output_tokens) for arm in arms))
     return table
 
 
-def _curve_table(plan: CapacityPlan) -> Table:
+def _curve_table(plan: CapacityPlan, names: ShortNames) -> Table:
     preempts = any(point.preemptions_per_request > 0 for arm in plan.arms for point in arm.curve)
     columns = ("rate/s", "", "TTFT ms", "p95", "TPOT ms", "p95", "tokens/s", "running")
     table = _table((*columns, "preempted") if preempts else columns)
@@ -195,7 +198,7 @@ def _curve_table(plan: CapacityPlan) -> Table:
             if not point.sustained:
                 cells = ["queue", "grows", "–", "–"]
             cells += [number(point.output_tokens_per_s), number(point.running)]
-            table.add_row(shown, _short(arm, plan.arms), *cells,
+            table.add_row(shown, names.of(arm), *cells,
                           *([percent(point.preemptions_per_request)] if preempts else []))
             shown = ""
     return table
@@ -205,7 +208,7 @@ def _against(value: float, limit: float | None) -> str:
     return number(value) + ("!" if limit is not None and value > limit else "")
 
 
-def _fleets(console: Console, plan: CapacityPlan) -> None:
+def _fleets(console: Console, plan: CapacityPlan, names: ShortNames) -> None:
     if not any(arm.fleets for arm in plan.arms):
         console.print(Text("not answered, see above", style="dim"))
         return
@@ -218,40 +221,35 @@ def _fleets(console: Console, plan: CapacityPlan) -> None:
                 continue
             spread = "" if fleet.replicas_low == fleet.replicas_high else (
                 f" ({fleet.replicas_low}-{fleet.replicas_high})")
-            table.add_row(shown, _short(arm, plan.arms), f"{fleet.replicas}{spread}", number(fleet.gpus),
+            table.add_row(shown, names.of(arm), f"{fleet.replicas}{spread}", number(fleet.gpus),
                           _money(fleet.usd_per_month), _money(fleet.usd_per_million_output_tokens),
                           percent(fleet.headroom))
             shown = ""
     console.print(table)
 
 
-def _context_table(plan: CapacityPlan) -> Table:
-    table = _table(("context", "tokens", *(_short(arm, plan.arms) for arm in plan.arms)))
-    for i, room in enumerate(plan.arms[0].contexts):
+def _context_table(arms: Sequence[ArmPlan], names: ShortNames) -> Table:
+    table = _table(("context", "tokens", *(names.of(arm) for arm in arms)))
+    for i, room in enumerate(arms[0].contexts):
         table.add_row(room.percentile, number(room.context_tokens), *(
-            number(None if (most := arm.contexts[i].max_concurrency) is None else float(int(most)))
-            for arm in plan.arms))
+            number(None if (most := arm.contexts[i].max_concurrency) is None else float(int(most))) for arm in arms))
     return table
 
 
 def _hurt(arm: ArmPlan) -> list[str]:
-    name = _name(arm)
-    lines = []
+    name = full_name(arm)
+    lines = [f"{name}: {why_k(arm)}"]
     if arm.hurts_from_running is None and arm.hurts_from_rate_rps is None:
-        lines.append(f"{name}: at no load that was looked at")
+        lines.append(f"{name}: hurts at no load that was looked at")
     if arm.hurts_from_running is not None:
         lines.append(f"{name}: no k gains from {arm.hurts_from_running} running requests on")
     if arm.hurts_from_rate_rps is not None:
         lines.append(f"{name}: requests take longer than without it from {_rate(arm.hurts_from_rate_rps)} requests/s "
                      "of one replica on")
-    if arm.avoiding_schedule is not None:
-        bands = ", ".join(f"{start} to {end} running: k={k}" for start, end, k in arm.avoiding_schedule)
-        kept = f" (not honoured here: {arm.schedule_note})" if arm.schedule_note else ""
-        lines.append(f"{name}: the schedule that avoids it: {bands}{kept}")
     return lines
 
 
-def _variants_table(plan: CapacityPlan) -> Table:
+def _variants_table(plan: CapacityPlan, names: ShortNames) -> Table:
     table = _table(("", "with", "highest\nrate/s", "replicas", "GPUs", "a month", "a million\ntokens"))
     here = Variant(change="as stated", recommended=plan.recommended, arms=plan.arms,
                    gpus_per_replica=plan.gpus_per_replica, price=plan.price)
@@ -261,7 +259,7 @@ def _variants_table(plan: CapacityPlan) -> Table:
         for i, arm in enumerate(variant.arms):
             fleet = arm.fleets[0] if arm.fleets else None
             table.add_row(
-                plain(variant.change) if i == 0 else "", _short(arm, variant.arms), _rate(arm.highest_rate_rps.value),
+                plain(variant.change) if i == 0 else "", names.of(arm), _rate(arm.highest_rate_rps.value),
                 "–" if fleet is None else number(fleet.replicas), "–" if fleet is None else number(fleet.gpus),
                 _money(fleet.usd_per_month if fleet is not None else None), _money(arm.usd_per_million_output_tokens),
             )

@@ -7,7 +7,6 @@ predictions a little and many move them fully.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,9 @@ from advisor.cases.table import table_of
 from advisor.intervals import paired_ratio
 from profiles.errors import InputError
 from profiles.evidence import ArmEvidence, Evidence, TrialEvidence
+from profiles.json_text import parse_json
 from profiles.methods import method
+from profiles.yaml_lines import read_text
 
 SCHEMA = "specadvise-fit-1"
 FEWEST = 3
@@ -48,10 +49,11 @@ def model_with(path: str | None) -> Model:
     model = shipped_model()
     if path is None:
         return model
+    expected = "what `specadvise fit -o` wrote"
     try:
-        saved: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}): expected what `specadvise fit -o` wrote") from None
+        saved: Any = parse_json(read_text(Path(path), expected), path)
+    except ValueError as error:
+        raise InputError(f"{path}: cannot be read ({error}): expected {expected}") from None
     fleet = saved.get("fleet") if isinstance(saved, dict) and saved.get("schema") == SCHEMA else None
     if not isinstance(fleet, dict) or not isinstance(fleet.get("offset"), float):
         raise InputError(f"{path}: is no refit of this tool: expected what `specadvise fit -o` wrote")

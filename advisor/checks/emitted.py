@@ -25,9 +25,8 @@ def check_emitted(record: Record) -> CheckResult:
     generation_config.json) have nothing to say here, and speak when `specadvise check` finds the folder.
     """
     known = record.provenance
-    # The record names the CPU engine `cpu`, and hardware that nobody named `unknown`.
-    named = "" if known.gpu == "unknown" else known.gpu
-    environment = {**record.deployment.engine.env, **record.emitted.env}
+    named, count = machine_of_record(record)
+    environment = environment_of_record(record)
     facts = release(known.vllm_version)
     try:
         config = from_yaml(record.emitted.vllm_yaml, "vllm.yaml", environment)
@@ -40,10 +39,10 @@ def check_emitted(record: Record) -> CheckResult:
         release=facts,
         gpu=_gpu(named),
         gpu_name=named,
-        gpu_count=known.gpu_count if named and named != "cpu" else None,
+        gpu_count=count,
         platform=platform_of(named),
         env=environment,
-        workload=_workload(record),
+        workload=workload_of_record(record),
     )
     target = subject.config.get("model")
     draft = draft_reference(subject)
@@ -66,7 +65,20 @@ def _model(reference: str, shape: ModelShape | None) -> KnownModel:
     return facts_of(reference, {}, shape, f"the record has no shape of {reference}")
 
 
-def _workload(record: Record) -> ExpectedWorkload:
+def machine_of_record(record: Record) -> tuple[str, int | None]:
+    """GPU and count that the advice was made for: `cpu` for the CPU engine, empty and None where nobody named any."""
+    # The record names hardware that nobody named `unknown`.
+    named = "" if record.provenance.gpu == "unknown" else record.provenance.gpu
+    return named, record.provenance.gpu_count if named and named != "cpu" else None
+
+
+def environment_of_record(record: Record) -> dict[str, str]:
+    """Variables that the advised server is started with."""
+    return {**record.deployment.engine.env, **record.emitted.env}
+
+
+def workload_of_record(record: Record) -> ExpectedWorkload:
+    """The traffic that the advice was made for."""
     said = record.deployment.workload
     lengths = {"prompt_len": said.prompt_tokens, "output_len": said.output_tokens}
     return ExpectedWorkload(

@@ -8,6 +8,8 @@ from advisor.checks.rule import Fault, Rule
 from advisor.checks.subject import Subject
 from profiles.yaml_lines import KeyPath
 
+_LONGEST_MESSAGE, _LONGEST_REMEDY = 470, 220
+
 
 def run(subject: Subject) -> tuple[Finding, ...]:
     """All findings, worst first. Suppressions are not applied here."""
@@ -51,13 +53,18 @@ def dotted(path: KeyPath) -> str:
     return ".".join(map(str, path))
 
 
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most - 4]} ..."
+
+
 def _finding(rule: Rule, fault: Fault, subject: Subject) -> Finding:
+    """What names of any length a config holds, a finding stays short enough for a pipeline's log."""
     return Finding(
         code=rule.code,
         severity=fault.severity or rule.severity,
         family=rule.family,
-        message=fault.message,
-        remedy=fault.remedy or rule.remedy,
+        message=_clipped(fault.message, _LONGEST_MESSAGE),
+        remedy=_clipped(fault.remedy or rule.remedy, _LONGEST_REMEDY),
         where=dotted(fault.where),
         line=subject.config.line(fault.where),
         source=rule.source,

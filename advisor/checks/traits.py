@@ -81,6 +81,12 @@ def is_hybrid(model: KnownModel | None) -> bool:
     return any(text.get(key) is not None for key in _LINEAR_KEYS)
 
 
+def mixes_windows(model: KnownModel | None) -> bool:
+    """Whether some layers see a sliding window only and others the whole text."""
+    named = text_part(model.config).get("layer_types") if model is not None else None
+    return isinstance(named, list) and {"sliding_attention", "full_attention"} <= {str(layer) for layer in named}
+
+
 def experts(model: KnownModel | None) -> int:
     """Routed experts of a layer; 0 for a dense model."""
     if model is None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.advise_flags import Duration, flags_of
+from advisor.cli.advise_flags import flags_of
+from advisor.cli.number_types import Duration, Number, Whole
 from advisor.cli.output import format_option, quiet_option, result_folder, say, write_together
 from advisor.cli.server_source import TOKEN_VARIABLE
 from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
+from profiles.schema import MAX_CONCURRENCY, MAX_TOKENS
 
 if TYPE_CHECKING:
     from advisor.capacity.document import CapacityPlan
@@ -28,20 +30,25 @@ if TYPE_CHECKING:
 @click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat.")
 @click.option("-k", "--k", "k", help="Speculative tokens to look at: 3, 1,3,5 or 1-5.")
 @click.option("--gpu", help="GPU by name (H100, RTX PRO 6000, ...), `cpu`, or `auto` to probe this machine.")
-@click.option("--gpus", type=int, help="GPUs the engine may use; split over them unless the parallel sizes are stated.")
+@click.option("--gpus", type=Whole(0, 10_000),
+              help="GPUs the engine may use; split over them unless the parallel sizes are stated.")
 @click.option("--vllm-version", help="vLLM release the config is for; the installed one by default.")
-@click.option("--tensor-parallel-size", type=int, help="GPUs one layer is split over.")
-@click.option("--max-model-len", type=int, help="Longest prompt + output in tokens.")
-@click.option("--max-num-seqs", type=int, help="Most requests in one step.")
-@click.option("--gpu-memory-utilization", type=float, help="Share of each GPU the engine may take.")
-@click.option("--concurrency", type=float, help="Requests running at once at the usual load.")
-@click.option("--rate", type=float, help="Requests per second, where concurrency is not known.")
-@click.option("--prompt-len", type=float, help="Mean prompt length in tokens.")
-@click.option("--output-len", type=float, help="Mean output length in tokens.")
+@click.option("--tensor-parallel-size", type=Whole(1, 10_000), help="GPUs one layer is split over.")
+@click.option("--max-model-len", type=Whole(1, MAX_TOKENS), help="Longest prompt + output in tokens.")
+@click.option("--max-num-seqs", type=Whole(1, MAX_CONCURRENCY), help="Most requests in one step.")
+@click.option("--gpu-memory-utilization", type=Number(0, 1, above=True),
+              help="Share of each GPU the engine may take.")
+@click.option("--concurrency", type=Number(0, MAX_CONCURRENCY, above=True),
+              help="Requests running at once at the usual load.")
+@click.option("--rate", type=Number(0, MAX_CONCURRENCY, above=True),
+              help="Requests per second, where concurrency is not known.")
+@click.option("--prompt-len", type=Number(0, MAX_TOKENS, above=True), help="Mean prompt length in tokens.")
+@click.option("--output-len", type=Number(0, MAX_TOKENS, above=True), help="Mean output length in tokens.")
 @click.option("--task", multiple=True, help="Task family (code, json, chat, creative, ...); repeat for a mix.")
-@click.option("--temperature", type=float, help="Sampling temperature most requests use.")
+@click.option("--temperature", type=Number(0, 5), help="Sampling temperature most requests use.")
 @click.option("--goal", help="What to optimise: latency, throughput or cost.")
-@click.option("--worthwhile-gain", type=float, help="Smallest relative gain worth the complexity (0.05 is 5 %).")
+@click.option("--worthwhile-gain", type=Number(0, 1),
+              help="Smallest relative gain worth the complexity (0.05 is 5 %).")
 @click.option("--server", help="Running vLLM whose load is read (URL), or a saved dump of its metrics.")
 @click.option("--trial/--no-trial", "trial", default=None, help="Run a short trial on the real engine here.")
 @click.option("--budget", type=Duration(), help="Time the trial may take: 90s, 10m, 1h.")

@@ -6,19 +6,11 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import Any
 
 from profiles.errors import InputError
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath
-
-if TYPE_CHECKING:
-    _Text = click.ParamType[float]
-else:
-    # Older click has no type parameter here.
-    _Text = click.ParamType
 
 Flags = dict[KeyPath, tuple[str, Any]]
 
@@ -45,26 +37,13 @@ _PLACES: dict[str, tuple[KeyPath, str]] = {
 }
 
 
-def seconds_of(text: str) -> float:
-    """Seconds of `90s`, `10m`, `1h`, `1h30m`; a bare number is seconds. InputError otherwise."""
-    match = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip().lower())
-    parts = match.groups() if match else ()
-    seconds = sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=False))
-    if seconds <= 0:
-        raise InputError(f"{shown(text)} is not a duration: expected one like 90s, 10m or 1h")
-    return seconds
-
-
-class Duration(_Text):
-    """A flag's value in the form of `seconds_of`, as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return float(value) if isinstance(value, (int, float)) else seconds_of(str(value))
-        except InputError as error:
-            self.fail(str(error), param, ctx)
+def prompts_file(name: str) -> str:
+    """The absolute path of a file of prompts; InputError where there is none, also for a run that would not read it."""
+    path = os.path.abspath(os.path.expanduser(name))
+    if not os.path.exists(path) or os.path.isdir(path):
+        raise InputError(f"--prompts {shown(name)}: there is no such file; name a JSONL file with one prompt a line, "
+                         "or leave it out for the built-in prompts")
+    return path
 
 
 def flags_of(given: dict[str, Any]) -> Flags:
@@ -77,7 +56,7 @@ def flags_of(given: dict[str, Any]) -> Flags:
         if name == "task":
             value = list(value)
         elif name == "prompts":
-            value = os.path.abspath(value)
+            value = prompts_file(value)
         elif name == "trial" and value is False:
             flag = "--no-trial"
         flags[place] = (flag, value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from advisor.cli.number_types import Whole
 from advisor.cli.output import print_text, quiet_option, say, stdout_terminal
 
 if TYPE_CHECKING:
@@ -28,14 +29,16 @@ def _formats() -> tuple[str, ...]:
 @click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
               "known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
-@click.option("--gpus", type=click.IntRange(0, 10_000), help="How many of them the server may use.")
+@click.option("--gpus", type=Whole(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
 @click.option("--workload", type=click.Path(path_type=Path), help="JSON with concurrency, prompt_len, output_len, "
               "temperature, task, logprobs; all optional.")
 @click.option("--deployment", type=click.Path(path_type=Path), metavar="FILE",
               help="Deployment file: release, hardware, environment and workload where no flag states them.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="RECORD.json",
-              help="Record of the approved advice: say what changed since, and whether the advice still holds.")
+              help="Record of the approved advice: say what changed since, and whether the advice still holds. "
+                   "Release, GPU, "
+              "environment and workload are the record's where nothing else states them.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE",
               help="Policy file with severities and accepted findings; .specadvise.yaml in the config's folder or "
               "above it when left out.")
@@ -74,8 +77,12 @@ def check(
     from profiles.catalog.releases import release
 
     stated = _deployment(deployment) if deployment is not None else _Stated()
-    gpu, gpus = gpu or stated.gpu, gpus if gpus is not None else stated.gpus
-    version, note = _version(vllm_version or stated.version)
+    approved = _record(record) if record is not None else None
+    recorded = _recorded(approved) if approved is not None else _Stated()
+    taken = _taken_from_record(recorded, stated, vllm_version, gpu, gpus)
+    gpu = gpu or stated.gpu or recorded.gpu
+    gpus = next((count for count in (gpus, stated.gpus, recorded.gpus) if count is not None), None)
+    version, note = _version(vllm_version or stated.version or recorded.version)
     if note is not None:
         say(note, quiet)
     builder = SubjectBuilder(
@@ -83,13 +90,17 @@ def check(
         gpu_name=gpu,
         gpu_count=gpus,
         env={**stated.env, **_pairs(env)},
-        workload=_workload(workload) if workload is not None else stated.workload,
-        record=_record(record) if record is not None else None,
+        workload=_workload(workload) if workload is not None else stated.workload or recorded.workload,
+        record=approved,
+        unstated_env=recorded.env,
     )
     around = {**_shell_environment(), **stated.env, **_pairs(env)}
     given = [one for argument in configs for one in read_given(argument, around)]
     further = _further(also)
     results = judge(given, builder, fail_on, policy)
+    if taken:
+        note = f"judged for {taken}, as {record} has it"
+        results = [result.model_copy(update={"notes": (*result.notes, note)}) for result in results]
     if further:
         from advisor.cli.output import write_together
 
@@ -101,7 +112,7 @@ def check(
 
 @dataclass(frozen=True)
 class _Stated:
-    """What a deployment file says where no flag does."""
+    """What a deployment file or a record says where no flag does."""
 
     version: str | None = None
     gpu: str = ""
@@ -127,6 +138,29 @@ def _deployment(path: Path) -> _Stated:
         env=loaded.engine.env,
         workload=ExpectedWorkload.model_validate(whole) if whole else None,
     )
+
+
+def _recorded(approved: Record) -> _Stated:
+    """What the approved advice was made for: it holds where neither a flag nor a deployment file says otherwise."""
+    from advisor.checks.emitted import environment_of_record, machine_of_record, workload_of_record
+    from advisor.checks.platforms import platform_of
+
+    gpu, count = machine_of_record(approved)
+    # Hardware that only the deployment described has no figures here.
+    known = gpu if platform_of(gpu) != "unknown" else ""
+    return _Stated(version=approved.provenance.vllm_version, gpu=known, gpus=count if known else None,
+                   env=environment_of_record(approved), workload=workload_of_record(approved))
+
+
+def _taken_from_record(recorded: _Stated, stated: _Stated, version: str | None, gpu: str, gpus: int | None) -> str:
+    """What of release and machine only the record says, in words; empty where all is said elsewhere."""
+    parts = []
+    if recorded.version is not None and not (version or stated.version):
+        parts.append(f"vLLM {recorded.version}")
+    if recorded.gpu and not (gpu or stated.gpu):
+        count = next((one for one in (gpus, stated.gpus, recorded.gpus) if one is not None), None)
+        parts.append(f"{count} x {recorded.gpu}" if count else recorded.gpu)
+    return " on ".join(parts)
 
 
 def _version(stated: str | None) -> tuple[str, str | None]:

@@ -32,6 +32,8 @@ class SubjectBuilder:
     env: Mapping[str, str] = field(default_factory=dict)
     workload: ExpectedWorkload | None = None
     record: Record | None = None
+    unstated_env: Mapping[str, str] = field(default_factory=dict)
+    """Environment of a config file that nobody states otherwise: a config file cannot state it, a manifest would."""
     _models: dict[tuple[str, str | None, str], KnownModel] = field(default_factory=dict)
     _gpu: tuple[Gpu | None] | None = None
 
@@ -48,7 +50,7 @@ class SubjectBuilder:
             gpu_name=self.gpu_name,
             gpu_count=self.gpu_count,
             platform=platform_of(self.gpu_name),
-            env={**config.env, **self.env},
+            env={**(self.unstated_env if config.from_file else {}), **config.env, **self.env},
             workload=self.workload,
             record=self.record,
         )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, print_text, quiet_option, say, stdout_terminal
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, InputError
+from profiles.schema import MAX_CONCURRENCY
 
 if TYPE_CHECKING:
-    from advisor.capacity.arrivals import Arrivals
     from advisor.capacity.document import CapacityPlan
     from advisor.situation import Situation
     from profiles.catalog.prices import PriceTable
@@ -25,22 +27,22 @@ if TYPE_CHECKING:
 @click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")
 @click.option("--candidate", "named", multiple=True, metavar="METHOD[:DRAFT][:K]",
               help="Plan for this candidate too; repeat for several.")
-@click.option("--peak", type=click.FloatRange(min=0, min_open=True), metavar="RPS",
+@click.option("--peak", type=Number(1e-6, MAX_CONCURRENCY), metavar="RPS",
               help="Requests per second of the busiest time; by default what the stated p95 of concurrency implies.")
-@click.option("--burstiness", type=click.FloatRange(min=0.01, max=100), default=1.0, show_default=True,
+@click.option("--burstiness", type=Number(0.01, 100), default=1.0, show_default=True,
               help="Shape of the gaps between arrivals: 1 is a Poisson process, below 1 burstier.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Recorded arrivals instead of a process: CSV or JSONL of arrival_s, prompt_tokens, output_tokens.")
 @click.option("--prices", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Price table (YAML) instead of the catalog's.")
-@click.option("--price", type=click.FloatRange(min=0, min_open=True, max=10_000), metavar="USD",
+@click.option("--price", type=Number(0, 10_000, above=True), metavar="USD",
               help="Price of one GPU and hour, whatever the GPU.")
 @click.option("--what-if", "what_ifs", multiple=True, metavar="CHANGE",
               help="The same question with something changed: gpu=H200, gpus=2, draft=ORG/NAME, quantization=fp8, "
                    "kv_cache_dtype=fp8, context=2x, output=2x, max_num_seqs=128; several joined by commas; repeat.")
-@click.option("--seed", type=click.IntRange(min=0, max=2**31), default=0, show_default=True,
+@click.option("--seed", type=Whole(0, 2**31), default=0, show_default=True,
               help="Seed of the simulated traffic.")
-@click.option("--effort", type=click.FloatRange(min=0.25, max=100), default=1.0, show_default=True,
+@click.option("--effort", type=Number(0.25, 100), default=1.0, show_default=True,
               help="Simulate so many times more requests than by default.")
 @click.option("--offline", is_flag=True, help="Never ask the model hub.")
 @format_option("text", "json")
@@ -71,10 +73,11 @@ def plan(
     """
     from advisor.capacity.what_if import changed_deployment, changed_situation, parse_change
     from advisor.cli.deployment_file import load_deployment
+    from advisor.cli.trace_file import read_trace
 
     changes = [(text, parse_change(text)) for text in what_ifs]
     table = _prices(prices, price)
-    arrivals = _read_trace(trace) if trace is not None else None
+    arrivals = read_trace(trace) if trace is not None else None
     path = Path(deployment)
     stated = load_deployment(path)
     if evidence:
@@ -159,7 +162,7 @@ def parse_candidate(text: str) -> tuple[Candidate, int | None]:
     from profiles.deployment import Candidate
 
     name, *rest = text.split(":")
-    k = int(rest.pop()) if rest and rest[-1].isdigit() and len(rest[-1]) <= 3 else None
+    k = int(rest.pop()) if rest and re.fullmatch("[0-9]{1,3}", rest[-1]) else None
     document: dict[str, Any] = {"method": name}
     if rest:
         document["draft"] = ":".join(rest)
@@ -178,44 +181,3 @@ def _prices(path: Path | None, price: float | None) -> PriceTable:
     if price is not None and path is not None:
         raise InputError("both --prices and --price are given: state one of them")
     return StatedPrice(usd_per_gpu_hour=price) if price is not None else price_table(path)
-
-
-def _read_trace(path: Path) -> Arrivals:
-    """CSV with a header, or JSON lines, of arrival_s, prompt_tokens and output_tokens. InputError names the line."""
-    import csv
-    import math
-
-    from advisor.capacity.arrivals import from_trace
-
-    columns: tuple[list[float], list[float], list[float]] = ([], [], [])
-    names = ("arrival_s", "prompt_tokens", "output_tokens")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the trace {path}: {error}; expected CSV or JSON lines of {', '.join(names)}"
-                         ) from error
-    text = [line for line in lines if line.strip()]
-    jsonl = bool(text) and text[0].lstrip().startswith("{")
-    rows: Any = map(_json_row, text) if jsonl else csv.DictReader(text)
-    for number, row in enumerate(rows, 1 if jsonl else 2):
-        for column, name in zip(columns, names, strict=True):
-            try:
-                value = float(row[name])
-            except (KeyError, TypeError, ValueError):
-                value = math.nan
-            if not 0 <= value <= 10**9:
-                raise InputError(f"the trace {path}, line {number}: no usable {name}; expected a number of 0 or more "
-                                 f"in each of {', '.join(names)}")
-            column.append(value)
-    if len(columns[0]) < 2 or max(columns[0]) <= min(columns[0]):
-        raise InputError(f"the trace {path} has fewer than two requests at different times: expected recorded arrivals")
-    return from_trace(columns[0], [int(v) for v in columns[1]], [int(v) for v in columns[2]])
-
-
-def _json_row(line: str) -> Any:
-    import json
-
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None

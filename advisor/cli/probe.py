@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.number_types import Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from advisor.cli.probe_replay import replay
 from advisor.cli.probe_requests import requests
@@ -21,6 +22,7 @@ from advisor.cli.server_source import (
     server_options,
 )
 from profiles.errors import InputError
+from profiles.schema import MAX_TOKENS
 
 if TYPE_CHECKING:
     from profiles.deployment import Deployment
@@ -50,7 +52,7 @@ probe.add_command(scoring)
 @click.option("--method", default="draft_model", show_default=True, help="The draft's method.")
 @click.option("--deployment", "deployment_path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Take models, engine arguments and workload from this deployment file.")
-@click.option("--context", type=click.IntRange(min=1), metavar="TOKENS",
+@click.option("--context", type=Whole(1, MAX_TOKENS), metavar="TOKENS",
               help="Tokens one request holds (prompt and output).")
 @save_option
 @format_option("text", "json")
@@ -110,7 +112,7 @@ def _deployment(target: str | None, draft: str | None, method: str,
 @click.option("--interval", "interval_s", type=seconds, metavar="TIME", help="Between two lines of --watch (10s).")
 @click.option("--record", "record_path", type=click.Path(path_type=Path, dir_okay=False), metavar="RECORD.json",
               help="Hold the watched acceptance against this record's break-even at the load seen.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End --watch after N lines.")
+@click.option("--count", type=Whole(1, 10**9), metavar="N", help="End --watch after N lines.")
 @save_option
 @format_option("text", "json")
 @quiet_option

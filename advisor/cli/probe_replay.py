@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from profiles.errors import InputError
+from profiles.schema import MAX_K, MAX_TOKENS
 
 if TYPE_CHECKING:
     from profiles.recorded import RecordedAcceptance
@@ -23,10 +25,10 @@ def recorded_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.argument("files", nargs=-1, required=True, metavar="FILE...",
                        type=click.Path(path_type=Path, dir_okay=True)),
-        click.option("--max-k", "most", type=click.IntRange(1, 64), default=8, show_default=True,
+        click.option("--max-k", "most", type=Whole(1, MAX_K), default=8, show_default=True,
                      help="The largest number of speculative tokens; every smaller one is given too."),
         click.option("--task", help="Task family of records that name none (code, json, chat, ...)."),
-        click.option("--limit", type=click.IntRange(min=1), help="Read at most so many records."),
+        click.option("--limit", type=Whole(1, 10**9), help="Read at most so many records."),
         click.option("--lenient", is_flag=True, help="Go on where a file has more bad records than good ones."),
         click.option("--offline", is_flag=True, help="Never ask the model hub."),
         click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
@@ -54,13 +56,13 @@ def task_of(name: str | None) -> Task | None:
               help="ngram or suffix; repeat. Default: all that can be replayed here.")
 @click.option("--lookup", "lookups", multiple=True, metavar="MIN-MAX",
               help=f"n-gram lengths to look for, such as 2-4; repeat. Default: every pair up to {MAX_LOOKUP}.")
-@click.option("--spec-factor", "factors", multiple=True, type=click.FloatRange(min=0, min_open=True),
+@click.option("--spec-factor", "factors", multiple=True, type=Number(0, 1000, above=True),
               help="suffix_decoding_max_spec_factor to try; repeat. Default: the engine's, 1.")
-@click.option("--min-token-prob", "least", multiple=True, type=click.FloatRange(0, 1),
+@click.option("--min-token-prob", "least", multiple=True, type=Number(0, 1),
               help="suffix_decoding_min_token_prob to try; repeat. Default: the engine's, 0.1.")
-@click.option("--concurrency", "running", type=click.IntRange(1, 10_000), default=1, show_default=True,
+@click.option("--concurrency", "running", type=Whole(1, 10_000), default=1, show_default=True,
               help="Requests walked side by side: suffix decoding learns from those that run and ran.")
-@click.option("--max-model-len", type=click.IntRange(min=1), help="Drafts end where the engine's context does.")
+@click.option("--max-model-len", type=Whole(1, MAX_TOKENS), help="Drafts end where the engine's context does.")
 @recorded_options
 def replay(files: Sequence[Path], target: str | None, methods: Sequence[str], lookups: Sequence[str],
            factors: Sequence[float], least: Sequence[float], running: int, max_model_len: int | None, most: int,

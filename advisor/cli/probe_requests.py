@@ -9,8 +9,10 @@ from pathlib import Path
 
 import click
 
+from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from profiles.errors import InputError
+from profiles.schema import MAX_SECONDS
 
 _MOST = 100_000
 
@@ -22,15 +24,16 @@ _MOST = 100_000
 @click.option("--as", "form", metavar="FORMAT", help="Read the files as this format instead of recognising it.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), metavar="FOLDER",
               help="The target's tokenizer (a folder with tokenizer.json), for logs with text and no token counts.")
-@click.option("--tpot", "tpot_ms", type=click.FloatRange(min=0, min_open=True), metavar="MS",
+@click.option("--tpot", "tpot_ms", type=Number(0, MAX_SECONDS * 1000, above=True), metavar="MS",
               help="Time per output token, for the running requests of a log without ends (Little's law).")
-@click.option("--ttft", "ttft_ms", type=click.FloatRange(min=0), metavar="MS", help="With --tpot: time to first token.")
+@click.option("--ttft", "ttft_ms", type=Number(0, MAX_SECONDS * 1000), metavar="MS",
+              help="With --tpot: time to first token.")
 @click.option("--lenient", is_flag=True, help="Go on with a file that has more bad lines than good ones.")
-@click.option("--sample-prompts", "count", type=click.IntRange(1, _MOST), metavar="N",
+@click.option("--sample-prompts", "count", type=Whole(1, _MOST), metavar="N",
               help="Also draw N prompts, stratified by task and length, for `trial --prompts`.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="PROMPTS.jsonl",
               help="Where --sample-prompts writes.")
-@click.option("--interval", "width", type=float, default=0.05, show_default=True,
+@click.option("--interval", "width", type=Number(0.001, 0.5), default=0.05, show_default=True,
               help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
 @click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
               help="Also write the evidence to this file, for `advise --evidence`.")

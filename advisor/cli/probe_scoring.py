@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import say
 from advisor.cli.probe_replay import finish, recorded_options, task_of
 from profiles.errors import InputError
@@ -18,20 +19,20 @@ from profiles.errors import InputError
 @click.option("--target", required=True, metavar="MODEL", help="The model that wrote the outputs: folder or HF id.")
 @click.option("--draft", "drafts", multiple=True, required=True, metavar="MODEL",
               help="Draft model to score; repeat for several.")
-@click.option("--temperature", type=click.FloatRange(0, 5),
+@click.option("--temperature", type=Number(0, 5),
               help="Temperature the outputs were drawn at. Default: as recorded, else 0.")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
+@click.option("--top-p", type=Number(0, 1, above=True), default=1.0, show_default=True,
               help="Nucleus mass they were drawn with.")
-@click.option("--top-k", type=int, default=-1, help="Top-k cut they were drawn with; -1 is off.")
+@click.option("--top-k", type=Whole(-1, 10**7), default=-1, help="Top-k cut they were drawn with; -1 is off.")
 @click.option("--regenerate", is_flag=True, help="Have the target write the outputs anew first.")
 @click.option("--check-target/--no-check-target", default=True, show_default=True,
               help="Ask the target whether a few of the outputs are its own.")
 @click.option("--backend", type=click.Choice(["auto", "vllm", "transformers"]), default="auto", show_default=True,
               help="What runs the models.")
 @click.option("--dtype", default="auto", show_default=True, help="Number format the models run in.")
-@click.option("--gpu-memory-utilization", type=click.FloatRange(0, 1, min_open=True),
+@click.option("--gpu-memory-utilization", type=Number(0, 1, above=True),
               help="Share of the GPU the engine may take.")
-@click.option("--tensor-parallel-size", type=click.IntRange(min=1), help="GPUs a model is split over.")
+@click.option("--tensor-parallel-size", type=Whole(1, 10_000), help="GPUs a model is split over.")
 @recorded_options
 def scoring(files: Sequence[Path], target: str, drafts: Sequence[str], temperature: float | None, top_p: float,
             top_k: int, regenerate: bool, check_target: bool, backend: str, dtype: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.cli.probe_text import UNKNOWN, Rows, lengths, number, show_table, with_range
+from profiles.schema import Quantity
 from profiles.traffic import Arrivals, RequestsEvidence, TextSignals
 
 
@@ -28,7 +29,7 @@ def show_requests(found: RequestsEvidence) -> None:
          else f"{found.output_to_prompt_ratio:.3g}"),
         ("decoding", UNKNOWN if found.decode_time_share is None
          else f"{found.decode_time_share.value:.0%} of the requests' time"),
-        ("TTFT, TPOT", f"{with_range(found.ttft_ms, unit=' ms')}, {with_range(found.tpot_ms, unit=' ms')}"),
+        ("TTFT, TPOT", f"{_time(found.ttft_ms)}, {_time(found.tpot_ms)}"),
         ("running requests", _running(found.concurrency)),
         ("models", ", ".join(found.models) or UNKNOWN),
     ]
@@ -42,6 +43,12 @@ def show_requests(found: RequestsEvidence) -> None:
     if isinstance(speculation, dict) and speculation:
         rows.append(("speculation", ", ".join(f"{key} {_short(value)}" for key, value in speculation.items())))
     show_table("Recorded requests", rows, found.notes)
+
+
+def _time(found: Quantity | None) -> str:
+    """Medians say so; what says nothing is a mean."""
+    median = found is not None and "median" in found.note
+    return with_range(found, unit=" ms") + (" (median)" if median else "")
 
 
 def _short(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.number_types import Duration
 from advisor.cli.output import say
 from profiles.errors import InputError
 from profiles.version import __version__
@@ -22,15 +23,8 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "VLLM_API_KEY"  # noqa: S105 - the name of the variable, not a secret
 """Where the token of a protected server is read from: never from the command line, which other users can see."""
 
-_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(text: str) -> float:
-    """A time as people write it: 15, 15s, 500ms, 2m."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|h)?", text.strip().lower())
-    if found is None or float(found[1]) <= 0:
-        raise click.BadParameter(f"{text!r}: expected a time above 0 such as 15s, 500ms or 2m")
-    return float(found[1]) * _UNITS[found[2] or ""]
+seconds = Duration()
+"""The type of an option that is a time."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +104,10 @@ def _token(variable: str | None) -> str | None:
         return None
     token = os.environ.get(variable, "").strip()
     if not token:
-        raise InputError(f"--token-env names {variable!r}, which is not set: put the server's API key in it (the key "
-                         "itself does not belong on the command line)")
+        # What was given is not shown: it may be the key itself.
+        raise InputError("--token-env does not name an environment variable that is set: put the server's API key in a "
+                         f"variable, {TOKEN_VARIABLE} for example, and give the variable's name (the key itself does "
+                         "not belong on the command line)")
     return token
 
 

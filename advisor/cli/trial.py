@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.advise_flags import Duration
+from advisor.cli.advise_flags import prompts_file
+from advisor.cli.number_types import Duration
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
@@ -62,7 +63,7 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
     if budget is not None:
         flags[("trial", "budget_s")] = ("--budget", budget)
     if prompts is not None:
-        flags[("trial", "prompts")] = ("--prompts", os.path.abspath(prompts))
+        flags[("trial", "prompts")] = ("--prompts", prompts_file(prompts))
     path = Path(deployment)
     stated = load_deployment(path, flags)
     target = Path(save) if save is not None else None

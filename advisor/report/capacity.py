@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.capacity.document import CapacityPlan
-from advisor.report.charts.capacity import arm_name
+from advisor.capacity.words import full_name, why_k
 from advisor.report.tables import Table
 from advisor.report.wording import number, percent, plain
 
@@ -12,7 +12,7 @@ def latency_table(plan: CapacityPlan) -> Table:
     """Every simulated rate of every arm: first token, output token, throughput."""
     rows = [
         (
-            arm_name(arm),
+            full_name(arm),
             f"{point.arrival_rate_rps:.3g}",
             *(
                 (number(point.ttft_ms), number(point.ttft_p95_ms), number(point.tpot_ms), number(point.tpot_p95_ms))
@@ -33,7 +33,7 @@ def fleet_table(plan: CapacityPlan) -> Table:
     """Replicas, GPUs and money of every arm, by growth of the peak."""
     rows = [
         (
-            arm_name(arm),
+            full_name(arm),
             f"{fleet.growth:g}",
             f"{fleet.replicas}",
             f"{fleet.replicas_low}–{fleet.replicas_high}",
@@ -51,9 +51,10 @@ def fleet_table(plan: CapacityPlan) -> Table:
 
 
 def capacity_notes(plan: CapacityPlan) -> tuple[str, ...]:
-    """What the plan could not answer, warns of, assumes, and rests on."""
+    """What the plan could not answer, why each arm has its k, what it warns of, assumes, and rests on."""
     said = [f"{part.about}: not answered, because {part.why}; what would: {part.would_settle}"
             for part in plan.abstained]
+    said += [f"{full_name(arm)}: {why_k(arm)}" for arm in plan.arms if arm.role != "null"]
     said += [*plan.warnings, *(f"assumed: {text}" for text in plan.assumptions)]
     said += [f"price: {plan.price}", f"step times: {plan.cost_source}",
              f"a simulation of continuous batching, seed {plan.seed}; replicas share arrivals evenly"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 from profiles.schema import Quantity, Source
@@ -132,3 +134,27 @@ def faster(value: float) -> str:
     if change == 0:
         return "no faster"
     return f"{change} % faster" if change > 0 else f"{-change} % slower"
+
+
+def distinct(names: Sequence[str], most: int = 36) -> list[str]:
+    """The names as a chart's legend can show them: of long ones the part is kept in which they differ, and where two
+    are cut to the same a number tells them apart."""
+    long = [name for name in names if len(name) > most]
+    columns = zip(*long, strict=False) if len(long) > 1 else ()
+    alike = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
+    found: list[str] = []
+    for name in names:
+        cut = name
+        if len(name) > most:
+            head = name[:11] + "…" if alike > 19 else ""
+            cut = head + _middle_cut(name[alike - 8 :] if head else name, most - len(head))
+        shown, again = cut, 1
+        while shown in found:
+            again += 1
+            shown = f"{again}. {cut}"
+        found.append(shown)
+    return found
+
+
+def _middle_cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - most // 2 - 1]}…{text[-(most // 2) :]}"

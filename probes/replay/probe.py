@@ -89,7 +89,7 @@ def probe_replay(found: TokenRequests, target: str | None, plan: Plan,
         settings = [full_settings(name, one) for one in stated]
         by_setting = REPLAYED[name].walk(found.requests, settings, plan, advance)
         for setting, tallies in zip(settings, by_setting, strict=True):
-            curves.append(curve(name, None, setting, tallies, found.tasks))
+            curves.append(curve(name, None, setting, tallies, found.tasks, alike=found.alike))
     summary: dict[str, Any] = found.summary()
     return RecordedAcceptance(tier="replay", target=target, running=plan.running, curves=tuple(curves),
                               best=best_settings(curves), notes=tuple(notes), **summary)

@@ -7,6 +7,7 @@ A file is JSONL, one JSON array, or one JSON document; gzip is recognised.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import math
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probes.chat import content_text
 from profiles.errors import InputError
 from profiles.workload import Task, parse_task
 
@@ -25,6 +27,7 @@ Text = str | tuple[int, ...]
 Messages = tuple[Mapping[str, str], ...]
 
 _LINES_NAMED = 5
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _PROMPTS = ("prompt_token_ids", "prompt_ids", "input_ids", "prompt", "input", "question", "instruction")
 _OUTPUTS = ("output_token_ids", "generated_token_ids", "output_ids", "token_ids", "output", "completion",
             "generated_text", "generated", "response", "answer", "text")
@@ -103,7 +106,7 @@ def read_recordings(paths: Sequence[Path], lenient: bool = False) -> Recordings:
 def _bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise InputError(f"{path} is a damaged gzip file: fetch it again, or unpack what can be saved") from None
     except IsADirectoryError:
@@ -111,6 +114,15 @@ def _bytes(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; expected a file of recorded requests, check "
                          "the path and its permissions") from error
+    return _utf8(data, path)
+
+
+def _utf8(data: bytes, path: Path) -> bytes:
+    if data.startswith(_ZSTD):
+        raise InputError(f"{path} is compressed with zstd: unpack it first (zstd -d), or pack it with gzip")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data
 
 
 def _items(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -264,12 +276,11 @@ def _messages(values: Sequence[Any]) -> Messages:
     for value in values:
         if not isinstance(value, dict) or not isinstance(value.get("role"), str):
             raise _Bad("a message is not {role, content}")
-        content = value.get("content")
-        if isinstance(content, list):
-            if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
-                raise _Bad("a message has parts other than text")
-            content = "".join(part["text"] for part in content)
-        said.append({"role": value["role"], "content": _whole(content) if isinstance(content, str) else ""})
+        try:
+            content = content_text(value.get("content"))
+        except ValueError as error:
+            raise _Bad(str(error)) from None
+        said.append({"role": value["role"], "content": _whole(content) if content is not None else ""})
     return tuple(said)
 
 

@@ -38,11 +38,17 @@ class TokenRequests:
     def tasks(self) -> list[Task]:
         return [r.task for r in self.requests]
 
+    @property
+    def alike(self) -> list[tuple[int, tuple[int, ...]]]:
+        """For each request a key that copies of it share."""
+        return [(r.prompt_tokens, r.ids) for r in self.requests]
+
     def summary(self) -> dict[str, Any]:
         """Fields of `RecordedAcceptance` that say what was read."""
         counts = {task: self.tasks.count(task) for task in dict.fromkeys(self.tasks)}
         return {
-            "files": self.files, "requests": len(self.requests), "skipped": dict(self.recordings.skipped),
+            "files": self.files, "requests": len(self.requests), "distinct": len(set(self.alike)),
+            "skipped": dict(self.recordings.skipped),
             "skipped_lines": {reason: tuple(lines) for reason, lines in self.recordings.lines.items()},
             "tasks": {} if list(counts) == [Task.MIXED] else counts, "models": self.models,
             "temperature": self.temperature,
@@ -92,6 +98,10 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
     notes = sorted(tokenizer.notes)
     if len(temperatures - {None}) > 1:
         notes.append("the records were drawn at several temperatures: acceptance is that of the mix")
+    different = len({(r.prompt_tokens, r.ids) for r in requests})
+    if different < len(requests):
+        notes.append(f"{len(requests)} records hold {different} distinct requests: intervals take all copies of one as "
+                     "one observation")
     return TokenRequests(
         requests, found, tuple(p.name for p in paths),
         tuple(dict.fromkeys(r.model for r in found.requests if r.model)),

@@ -81,12 +81,10 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
             agreement with the recorded token counts, which has the same mean and more noise.
     """
     owner, left = row.owner, row.left
-    places = np.arange(1, len(reach) + 1)
     tallied: list[Tallies] = []
     for k in ks:
         # A step that takes all that is left ends on the next request's first offset.
-        jumps = (places + np.minimum(np.minimum(reach, k), left - 1)).tolist()
-        at = np.array(_followed(jumps), dtype=np.int64)
+        at = _visited(np.minimum(np.minimum(reach, k), left - 1))
         tallies = Tallies.of(k, len(row.counts), owner[at], offered[at], reach[at], left[at])
         if chance is not None:
             # The last factor is the probability itself, the ones before it happened: less noise, the same mean.
@@ -99,14 +97,23 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
     return tallied
 
 
-def _followed(jumps: list[int]) -> list[int]:
-    found: list[int] = []
-    t, end = 0, len(jumps)
-    append = found.append
-    while t < end:
-        append(t)
-        t = jumps[t]
-    return found
+def _visited(skips: Ints) -> Ints:
+    """The offsets at which a step begins, each passing over as many as `skips` says there. Only those that pass over
+    any are followed one by one: most steps go on to the next offset."""
+    places = np.flatnonzero(skips)
+    starts: list[int] = []
+    ends: list[int] = []
+    free = 0
+    for place, end in zip(places.tolist(), (places + skips[places] + 1).tolist(), strict=True):
+        if place >= free:
+            starts.append(place + 1)
+            ends.append(end)
+            free = end
+    # Between two stretches that are passed over a step begins: no edge is that of both.
+    edges = np.zeros(len(skips) + 1, dtype=np.int8)
+    edges[starts] = 1
+    edges[ends] = -1
+    return np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8) == 0)
 
 
 def run_lengths(row: Row, matches: Flags, most: int) -> Ints:

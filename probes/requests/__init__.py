@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from profiles.errors import InputError
@@ -41,10 +42,10 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
 
     from probes.requests.assembly import evidence_of
     from probes.requests.database import connect
-    from probes.requests.plan import mapped_format, plan_of
+    from probes.requests.plan import Plan, mapped_format, plan_of
     from probes.requests.reading import Reading
     from probes.requests.recognise import format_of, head, named_format
-    from probes.requests.shapes import Format, RecordFormat
+    from probes.requests.shapes import Format, Head, RecordFormat
     from probes.requests.sources import expand
     from probes.requests.table import COLUMNS, Table, columns_of
     from probes.requests.tokens import counter
@@ -62,17 +63,24 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
             forms = [named_format(options.format)] * len(heads)
         else:
             forms = [format_of(one) for one in heads]
-        plans = [None if isinstance(form, RecordFormat) else plan_of(form, one)
-                 for form, one in zip(forms, heads, strict=True)]
+
+        def plan(form: Format, one: Head) -> Plan | None:
+            if not isinstance(form, RecordFormat):
+                return plan_of(form, one)
+            exact = options.tokenizer is not None or one.container != "jsonl"
+            return None if exact or form.as_columns is None else form.as_columns(one)
+
+        plans = [plan(form, one) for form, one in zip(forms, heads, strict=True)]
         columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
-        reading = Reading(Table(database, columns), count_tokens, Path(folder))
-        for number, (source, one, form, plan) in enumerate(zip(sources, heads, forms, plans, strict=True)):
+        reading = Reading(Table(database, columns, len(sources)), count_tokens, Path(folder))
+        for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
             for note in (*source.notes, *form.notes):
                 reading.note(note)
-            if plan is None and isinstance(form, RecordFormat):
-                reading.by_records(form, one, source, number)
-            elif plan is not None:
-                reading.by_table(plan, source, number)
+            by_records = partial(reading.by_records, form, one, number) if isinstance(form, RecordFormat) else None
+            if planned is not None:
+                reading.by_table(planned, source, number, by_records)
+            elif by_records is not None:
+                by_records(source)
         _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient)
         try:
             return evidence_of(reading, sources, forms, plans, options)

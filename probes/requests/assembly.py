@@ -10,7 +10,7 @@ from probes.requests import figures
 from probes.requests.load import Load, clean, load_of
 from probes.requests.plan import Plan
 from probes.requests.reading import Reading
-from probes.requests.shapes import Format, Total
+from probes.requests.shapes import Format, Statistic, Total, plain
 from probes.requests.sources import Source
 from profiles.schema import Quantity
 from profiles.schema import Source as Origin
@@ -33,7 +33,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     skipped = dict(reading.bad)
     if copies:
         skipped[COPY] = copies
-    rows = int(table.database.one("SELECT count(*) FROM r WHERE bad = 0")[0])
+    rows = table.good()
     found = load_of(table, reading.note, _s(options.tpot_ms), _s(options.ttft_ms)) if rows else Load()
     prompt, prompts = figures.lengths(table, "p")
     output, outputs = figures.lengths(table, "o")
@@ -50,8 +50,8 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
             ratio = output.mean / prompt.mean
     if prompt is None and output is None and (rows or total.requests):
         reading.note("no token counts in it: state lengths with --prompt-len and --output-len, or in the deployment")
-    ttft = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests") or _ms(total.ttft, "stated mean")
-    tpot = figures.tpot_ms(table) or _ms(total.tpot, "stated mean")
+    ttft = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests") or _ms(total.ttft, _stated(reading))
+    tpot = figures.tpot_ms(table) or _ms(total.tpot, _stated(reading))
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
                                         if total.concurrency else {"basis": "not in the log"})
     named = [*figures.models(table), *total.models]
@@ -96,6 +96,20 @@ def _ms(seconds: float | None, note: str) -> Quantity | None:
     return Quantity(value=seconds * 1000.0, source=Origin.RECORDED, note=note)
 
 
+def _statistic(totals: Sequence[Total]) -> Statistic:
+    known = {one.statistic for one in totals if (one.ttft, one.tpot, one.latency) != (None, None, None)}
+    return "median" if known == {"median"} else "mean"
+
+
+def _stated(reading: Reading) -> str:
+    """What a time that documents state is over their requests."""
+    statistic, several = _statistic(reading.totals), sum(one.ttft is not None for one in reading.totals) > 1
+    if statistic == "mean":
+        return "mean over requests, as stated"
+    reading.note("latencies are medians over requests: the log states no means, and running requests follow from them")
+    return "mean of several documents' medians over requests" if several else "median over requests, as stated"
+
+
 def _bare(name: str) -> str:
     """A file's name without its folder: paths tell more than they should."""
     return Path(name).name
@@ -118,8 +132,8 @@ def _tokens_from(reading: Reading, options: Options) -> str:
         return "the log"
     if options.tokenizer is not None:
         return f"the tokenizer {_bare(str(options.tokenizer))}"
-    reading.note("token counts are assumed from characters (4 to a token; scripts without blanks 1.5): name the "
-                 "target's tokenizer with --tokenizer for exact ones")
+    reading.note("token counts are assumed from characters (4 bytes of UTF-8 to a token): name the target's "
+                 "tokenizer with --tokenizer for exact ones")
     return "characters"
 
 
@@ -127,7 +141,7 @@ def _decode_share(total: Total) -> Quantity | None:
     if total.ttft is None or not total.latency:
         return None
     return Quantity(value=min(1.0, max(0.0, 1 - total.ttft / total.latency)), source=Origin.RECORDED,
-                    note="from mean TTFT and mean latency")
+                    note=f"from {total.statistic} TTFT and {total.statistic} latency")
 
 
 def _together(totals: Sequence[Total]) -> Total:
@@ -140,6 +154,10 @@ def _together(totals: Sequence[Total]) -> Total:
         known = [(value, weight) for value, weight in values if value is not None]
         weight = sum(w for _, w in known)
         return sum(v * w for v, w in known) / weight if weight else None
+
+    # A mean of medians is neither: where any document states means, only those are taken together.
+    statistic = _statistic(totals)
+    timed = [one for one in totals if one.statistic == statistic]
 
     def lengths(name: str) -> dict[str, float]:
         if len(weighted) == 1:
@@ -159,9 +177,9 @@ def _together(totals: Sequence[Total]) -> Total:
         requests=requests, failed=sum(one.failed for one in totals), duration=sum(spans) if spans else None,
         rate=mean([(one.rate, one.duration or 1.0) for one in totals]),
         prompt=lengths("prompt"), output=lengths("output"),
-        ttft=mean([(one.ttft, one.requests) for one in totals]),
-        tpot=mean([(one.tpot, one.requests) for one in totals]),
-        latency=mean([(one.latency, one.requests) for one in totals]), concurrency=concurrency,
+        ttft=mean([(one.ttft, one.requests) for one in timed]),
+        tpot=mean([(one.tpot, one.requests) for one in timed]),
+        latency=mean([(one.latency, one.requests) for one in timed]), statistic=statistic, concurrency=concurrency,
         concurrency_basis=next((one.concurrency_basis for one in totals if one.concurrency_basis), "")
         + (" (several documents, weighted by their durations)" if load is not None and len(spans) > 1 else ""),
         models=tuple(dict.fromkeys(name for one in totals for name in one.models)),
@@ -177,22 +195,23 @@ def _engines(engines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def _blocks_seen(reading: Reading, sources: Sequence[Source], plans: Sequence[Plan | None]) -> Quantity | None:
     """Share of prompt blocks that an earlier request had too, where a trace names its blocks."""
-    from probes.requests.database import quoted
+    from probes.requests.database import named, quoted
     from probes.requests.formats.mooncake import BLOCKS
 
     parts = [(source, plan) for source, plan in zip(sources, plans, strict=True)
-             if plan is not None and BLOCKS in plan.head.keys and plan.head.container == "jsonl"]
+             if plan is not None and plan.head.has(BLOCKS) and plan.head.container == "jsonl"]
     if not parts:
         return None
     if sum(source.size for source, _ in parts) > _BLOCK_BYTES:
         reading.note("prompt blocks seen before are counted for traces up to 64 MiB only: this one is larger")
         return None
     one = reading.table.database
+    names = [plan.head.keys[plain(BLOCKS)][0] for _, plan in parts]
     readers = " UNION ALL ".join(
-        f"SELECT {i} AS f, unnest({BLOCKS}) AS b FROM read_ndjson({quoted(str(source.path))}, ignore_errors=true, "
-        f"columns={{'{BLOCKS}': 'BIGINT[]'}}"
+        f"SELECT {i} AS f, unnest({named(name)}) AS b FROM read_ndjson({quoted(str(source.path))}, ignore_errors=true, "
+        f"columns={{{quoted(name)}: 'BIGINT[]'}}"
         + ("" if source.compression == "none" else f", compression={quoted(source.compression)}") + ")"
-        for i, (source, _) in enumerate(parts))
+        for i, ((source, _), name) in enumerate(zip(parts, names, strict=True)))
     total, distinct = one.one(f"SELECT count(b), count(DISTINCT (f, b)) FROM ({readers})")
     if not total:
         return None

@@ -33,11 +33,13 @@ def moment(value: Any, unit: str = "time") -> float | None:
         return found * SECONDS[unit_by_size((found,)) if unit == "time" else unit]
     if not isinstance(value, str):
         return None
+    value = re.sub(r"(\d),(\d)", r"\1.\2", value)
     text = re.sub(r"(\.\d{6})\d+", r"\1", value.strip().replace("Z", "+00:00").replace("z", "+00:00"))
     text = re.sub(r"\.(\d{1,5})(?=\D|$)", lambda m: "." + m[1].ljust(6, "0"), text)
     text = re.sub(r"([+-]\d\d)$", r"\1:00", text) if len(text) > 16 else text
     text = re.sub(r"\s+UTC$|\s+GMT$", "+00:00", text)
-    for form in (None, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%Y/%m/%d %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
+    for form in (None, "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S%z",
+                 "%Y/%m/%d %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
         try:
             when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
         except ValueError:

@@ -51,6 +51,8 @@ class Database:
         # Token counts and minutes have few values: grouping by them is an array look-up then.
         self._connection.execute("SET perfect_ht_threshold = 22")
         self._connection.execute("SET enable_progress_bar = false")
+        # Times without a zone are UTC, wherever the command runs.
+        self._connection.execute("SET TimeZone = 'UTC'")
 
     def execute(self, query: str) -> Any:
         return self._connection.execute(query)

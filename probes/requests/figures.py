@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from probes.requests.table import Table
+from probes.requests.table import CHUNK, Table
 from profiles.schema import Quantity, Source
 from profiles.traffic import LengthCell, SamplingSeen
 from profiles.workload import Lengths
@@ -16,11 +16,19 @@ from profiles.workload import Lengths
 _MARKS = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _Z80 = 1.2816
 _LOOKED_AT = 10_000
+_FEW = 1 << 22
+"""Lengths below it are counted in an array of their own."""
 Counts = npt.NDArray[np.int64]
 
 
 def _histogram(table: Table, column: str) -> tuple[Counts, Counts]:
     """Values in rising order, and how often each occurs. Token counts have few values, so this is small and exact."""
+    if table.count() <= CHUNK:
+        values = next(iter(table.in_order(column)), np.empty(0, dtype=np.int64))
+        if values.max(initial=0) < _FEW:
+            counts = np.bincount(values)
+            seen = np.flatnonzero(counts)
+            return seen, counts[seen]
     found = table.database.arrays(
         f"SELECT {column} AS v, count(*) AS n FROM r WHERE bad = 0 AND {column} IS NOT NULL GROUP BY 1 ORDER BY 1")
     return found["v"].astype(np.int64), found["n"].astype(np.int64)
@@ -52,13 +60,27 @@ def joint_lengths(table: Table) -> tuple[LengthCell, ...]:
     """Share of requests by powers of four of prompt and output; of a large table an even part is looked at."""
     if not table.has("p", "o"):
         return ()
-    rows = table.database.execute(
+    rows = _sampled_powers(table) or table.database.execute(
         f"SELECT {_power('p')} AS pe, {_power('o')} AS oe, count(*) AS n FROM {table.part(_LOOKED_AT)} "
         "WHERE bad = 0 AND p IS NOT NULL AND o IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
     ).fetchall()
     whole = sum(n for *_, n in rows)
     return tuple(LengthCell(prompt_from=_low(p), prompt_to=4**p, output_from=_low(o), output_to=4**o, share=n / whole)
                  for p, o, n in rows)
+
+
+def _sampled_powers(table: Table) -> list[tuple[int, int, int]]:
+    """The same from columns that are at hand, where none of their values is missing; nothing otherwise."""
+    if table.count() > CHUNK:
+        return []
+    prompts, outputs = (next(iter(table.in_order(name)), np.empty(0)) for name in ("p", "o"))
+    if not len(prompts) or len(prompts) != len(outputs) or len(prompts) < table.good():
+        return []
+    step = len(prompts) // _LOOKED_AT if len(prompts) >= 4 * _LOOKED_AT else 1
+    edges = np.array([4**i for i in range(1, 14)])
+    pairs = np.stack([1 + np.searchsorted(edges, one[::step], side="right") for one in (prompts, outputs)])
+    found, counts = np.unique(pairs, axis=1, return_counts=True)
+    return [(int(p), int(o), int(n)) for (p, o), n in zip(found.T, counts, strict=True)]
 
 
 def _power(column: str) -> str:

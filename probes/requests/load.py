@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.requests.clock import EPOCH_FROM_S
-from probes.requests.table import Table
+from probes.requests.table import CHUNK, Table
 from profiles.traffic import Arrivals
 
 HOUR_S = 3600.0
@@ -24,8 +24,6 @@ _BINS_KEPT = 48
 _SAMPLED = 20_000
 _EXACT_INTERVALS = 3_000_000
 _ARRIVAL_BINS = 100_000
-_CHUNK = 4_000_000
-"""Rows that are looked at together outside of the table engine."""
 _FINE_BINS = 1_000_000
 _LOOKED_THROUGH = 20_000_000
 """Above so many rows the order and the ids are not looked at: both need every row at once."""
@@ -57,9 +55,9 @@ def clean(table: Table, files: int, note: Note) -> int:
             wrong = table.database.one("SELECT count(*) FROM r WHERE bad = 0 AND e < a")[0]
             if wrong:
                 note(f"{wrong:,} requests end before they start (clocks that differ): their durations are not used")
-                table.database.execute("UPDATE r SET e = NULL WHERE e < a")
+                table.change("UPDATE r SET e = NULL WHERE e < a")
                 if table.has("lat"):
-                    table.database.execute("UPDATE r SET lat = NULL WHERE lat < 0")
+                    table.change("UPDATE r SET lat = NULL WHERE lat < 0")
     return copies
 
 
@@ -77,7 +75,7 @@ def _copies(table: Table, note: Note) -> int:
             "SELECT coalesce(sum(n - 1), 0) FROM "
             f"(SELECT count(*) AS n FROM r WHERE bad = 0 AND id <> 0 GROUP BY {key})")[0])
         if copies:
-            table.database.execute(
+            table.change(
                 f"UPDATE r SET bad = 100 WHERE bad = 0 AND id <> 0 AND rowid NOT IN (SELECT min(rowid) FROM r "
                 f"WHERE bad = 0 AND id <> 0 GROUP BY {key})")
     if total - ids - copies:
@@ -89,8 +87,11 @@ def _copies(table: Table, note: Note) -> int:
 def _order(table: Table, note: Note) -> None:
     if table.count() > _LOOKED_THROUGH:
         return
-    back = table.database.one(
-        "SELECT count(*) FROM (SELECT a < lag(a) OVER () AS back FROM r WHERE bad = 0) WHERE back")[0]
+    back = 0
+    last: int | None = None
+    for times in table.in_order("a"):
+        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and int(times[0]) < last)
+        last = int(times[-1])
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -116,14 +117,23 @@ def _line_up(table: Table, files: int, note: Note) -> None:
     moved = [name for name in ("a", "e") if table.has(name)]
     for src, first, last in spans:
         shift = place - first
-        table.database.execute(f"UPDATE r SET {', '.join(f'{name} = {name} + ({shift})' for name in moved)} "
-                               f"WHERE src = {src}")
+        table.change(f"UPDATE r SET {', '.join(f'{name} = {name} + ({shift})' for name in moved)} "
+                     f"WHERE src = {src}")
         place += last - first
+
+
+def _ends(table: Table, column: str) -> tuple[int, int, int]:
+    """First, last and number of the times of a column."""
+    if table.count() <= CHUNK:
+        times = next(iter(table.in_order(column)), None)
+        return (0, 0, 0) if times is None else (int(times.min()), int(times.max()), len(times))
+    low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
+    return low, high, n
 
 
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
-    low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+    low, high, n = _ends(table, "a")
     if n and max(-low, high) > _NO_TIME_S * 1e6:
         far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"
         note(f"{table.database.one(f'SELECT count(*) FROM r WHERE {far}')[0]:,} requests have times beyond any "
@@ -156,7 +166,7 @@ def _far_off(table: Table, note: Note) -> None:
 
 
 def _forget_times(table: Table, where: str) -> None:
-    table.database.execute(f"UPDATE r SET a = NULL{', e = NULL' if table.has('e') else ''} WHERE {where}")
+    table.change(f"UPDATE r SET a = NULL{', e = NULL' if table.has('e') else ''} WHERE {where}")
 
 
 def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:
@@ -172,11 +182,12 @@ def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:
 # --- arrivals ------------------------------------------------------------------------------------------------------
 def load_of(table: Table, note: Note, tpot_s: float | None = None, ttft_s: float | None = None) -> Load:
     """Rate and concurrency. `tpot_s` and `ttft_s` are what the user states for a log without ends."""
-    column = next((one for one in ("a", "e") if table.has(one) and table.database.one(
-        f"SELECT count({one}) FROM r WHERE bad = 0")[0]), None)
-    if column is None:
+    for column in (one for one in ("a", "e") if table.has(one)):
+        low, high, n = _ends(table, column)
+        if n:
+            break
+    else:
         return Load(concurrency=_at_dispatch(table))
-    low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
     span = (high - low) / 1e6
     if column == "e":
         note("only the ends of requests are known: the rate is that of ends")
@@ -209,12 +220,8 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    rows = table.count()
-    for start in range(0, rows, _CHUNK):
-        rows_at = f"rowid BETWEEN {start} AND {start + _CHUNK - 1}"
-        found = table.database.arrays(
-            f"SELECT {column} AS v FROM r WHERE {rows_at} AND bad = 0 AND {column} IS NOT NULL")
-        bins = ((found["v"] - low) * (1e-6 / width)).astype(np.int64)
+    for times in table.in_order(column):
+        bins = ((times - low) * (1e-6 / width)).astype(np.int64)
         counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
     return counts
 
@@ -230,8 +237,9 @@ def _at_dispatch(table: Table) -> dict[str, Any] | None:
 
 
 def _concurrency(table: Table, note: Note, tpot_s: float | None, ttft_s: float | None) -> dict[str, Any] | None:
+    files = "count(DISTINCT src)" if table.has("src") else "1"
     if table.has("s", "l") and table.database.one(
-            "SELECT count(*) > 0 AND count(DISTINCT src) = 1 FROM r WHERE bad = 0 AND l >= s")[0]:
+            f"SELECT count(*) > 0 AND {files} = 1 FROM r WHERE bad = 0 AND l >= s")[0]:
         # One file, one engine's clock: arrivals on the wall clock jitter against it.
         running = {**_overlaps(table, "s", "l"), "basis": "from the start of running to the last token, in the log"}
         if table.has("q"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,11 @@ class Resolved:
 
     parts: tuple[str, ...]
     unit: str
-    """A key of SECONDS, `iso`, `count`, `share` or `name`."""
+    """A key of SECONDS, `iso`, `count`, `share`, `name`, or `text`: a length worked out from a text."""
+    leaves: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """Of a text: where its parts stand, and their types."""
+    sql: str = ""
+    """Of a text: its tokens, {0}, {1}, ... being the leaves."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,20 @@ class Plan:
     head: Head
     fields: Mapping[str, tuple[Resolved, ...]]
     needs: tuple[str, ...]
+    estimated: bool = False
+    """Whether lengths are worked out from texts."""
+
+    @property
+    def in_python(self) -> bool:
+        """Whether it holds times in a writing that only Python's reader knows."""
+        times = [plain(".".join(place.parts)) for places in self.fields.values() for place in places
+                 if place.unit == "iso" and self.head.container != "parquet"]
+        return any(isinstance(text, str) and not _ISO.fullmatch(text.strip()) and moment(text) is not None
+                   for key in times for text in self.head.values.get(key, ()))
+
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?\s*(Z|UTC|[+-]\d\d(:?\d\d)?)?)?")
+"""Times that the table engine reads as Python does."""
 
 
 def plan_of(form: TableFormat, head: Head) -> Plan:
@@ -168,13 +187,24 @@ def _failed(status: Any) -> bool:
     return code >= 400 if code is not None else str(status).lower() in _FAILED_WORDS
 
 
+_ZONE = re.compile(r":\d\d(\.\d+)?\s*([A-Za-z]|[+-]\d\d)")
+ZONED = "TIMESTAMPTZ"
+"""A TIMESTAMP passes over the zone that a text states; what states none is taken as UTC (`database.connect`)."""
+
+
 # --- in SQL --------------------------------------------------------------------------------------------------------
+def _clock(plan: Plan, place: Resolved) -> str:
+    """Reading zones costs as much again as reading the times: only where the file states any."""
+    values = plan.head.values.get(plain(".".join(place.parts)), ())
+    return ZONED if any(_ZONE.search(str(value)) for value in values) else "TIMESTAMP"
+
+
 def column_type(plan: Plan, place: Resolved, *, tolerant: bool) -> str:
     """The type a column is read as. The tolerant reading takes texts and tries to cast them."""
     if place.unit == "name" or (tolerant and plan.head.container == "csv"):
         return "VARCHAR"
     if place.unit == "iso":
-        return "TIMESTAMP" if plan.head.container == "csv" else "VARCHAR"
+        return _clock(plan, place) if plan.head.container == "csv" else "VARCHAR"
     return "BIGINT" if place.unit == "count" and plan.head.container == "csv" else "DOUBLE"
 
 
@@ -189,14 +219,15 @@ def _coalesced(parts: list[str]) -> str:
 
 
 def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
+    if place.unit == "text":
+        return place.sql.format(*(".".join(map(named, parts)) for parts, _ in place.leaves))
     value = ".".join(map(named, place.parts))
     typed = column_type(plan, place, tolerant=tolerant)
     parquet = plan.head.container == "parquet"
     if place.unit == "name":
         return f"nullif({value}::VARCHAR, '')"
     if place.unit == "iso":
-        return f"epoch_us({value})" if typed == "TIMESTAMP" and not parquet else (
-            f"epoch_us(try_cast({value} AS TIMESTAMP))")
+        return f"epoch_us({value})" if typed in (ZONED, "TIMESTAMP") else f"epoch_us(try_cast({value} AS {ZONED}))"
     if typed == "VARCHAR" or parquet:
         value = f"try_cast({value} AS DOUBLE)"
         typed = "DOUBLE"

@@ -22,6 +22,8 @@ from profiles.errors import InputError
 from profiles.workload import Task
 
 _Z80 = 1.2816
+_LOOKED_THROUGH = 32 << 20
+"""Bytes of a log from which prompts are drawn."""
 Stratum = tuple[Task, int]
 """A task, and the power of four that the prompt's characters are below."""
 
@@ -86,7 +88,7 @@ def _views(names: Sequence[str], folder: Path) -> Iterator[View]:
         found = head(source)
         records: Iterator[Any]
         if found.container == "jsonl":
-            records = drawn_records(source)[0]
+            records = drawn_records(source, _LOOKED_THROUGH)[0]
         elif found.container in ("json", "csv"):
             records = (record for _, record in records_of(found, source, lambda _: None))
         else:

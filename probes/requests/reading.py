@@ -13,7 +13,7 @@ from typing import Any
 
 from probes.requests.plan import NOTHING, TOO_LONG, Plan, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total
-from probes.requests.signals import LOOKED_AT, Signals
+from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
 from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
 from probes.requests.table import Table, bad_lines, malformed
 from probes.requests.text_sample import drawn_records
@@ -55,10 +55,15 @@ class Reading:
         places += [f"{source.shown}:{line}" for line in list(lines)[:max(0, PLACES_NAMED - len(places))]]
 
     # --- the table engine's way ------------------------------------------------------------------------------------
-    def by_table(self, plan: Plan, source: Source, number: int) -> None:
+    def by_table(self, plan: Plan, source: Source, number: int,
+                 otherwise: Callable[[Source], None] | None = None) -> None:
         """A file of rows. What the strict reading refuses is read again tolerantly, or in Python where quotes may
-        hide a line's end."""
+        hide a line's end; `otherwise` says how, in place of the plan's own way."""
         container = plan.head.container
+        in_python = otherwise or (lambda one: self.in_python(plan, one, number))
+        if plan.in_python:
+            in_python(source)
+            return
         if source.compression == "gzip" and not self.table.database.notices_cut_gzip and not is_whole(source):
             source = unpacked(source, self.folder)
             for note in source.notes:
@@ -69,24 +74,24 @@ class Reading:
                     self.table.load(plan, source, number, tolerant=False)
                 except self.table.database.Error:
                     if plan.head.quoted:
-                        self.in_python(plan, source, number)
+                        in_python(source)
                         return
                     self._tolerantly(plan, source, number)
                     return
             elif container in ("jsonl", "parquet"):
                 self.table.load(plan, source, number, tolerant=True)
             else:
-                self.in_python(plan, source, number)
+                in_python(source)
                 return
         except self.table.database.Error as error:
             if source.compression == "gzip":
                 copy = unpacked(source, self.folder)
                 for note in copy.notes:
                     self.note(note)
-                self.by_table(plan, copy, number)
+                self.by_table(plan, copy, number, otherwise)
                 return
             self.note(f"{source.shown} was read line by line: {str(error).splitlines()[0][:160]}")
-            self.in_python(plan, source, number)
+            in_python(source)
             return
         self._count_rows(plan, source, number, 0)
 
@@ -101,9 +106,10 @@ class Reading:
         self.failed += reasons.pop("failed", 0)
         if reasons:
             self._place(plan, source, reasons)
-        total = int(self.table.database.one(f"SELECT count(*) FROM r WHERE src = {number}")[0])
+        total = int(self.table.database.one(f"SELECT count(*) FROM r WHERE {self.table.of_file(number)}")[0])
         bad = sum(reasons.values())
         self.lines[source.shown] = (total - bad, bad + rejected)
+        self.counted += total - bad if plan.estimated else 0
         if plan.head.container == "jsonl" and view_of(plan.head.first()) is not None:
             self._look(source)
 
@@ -124,16 +130,14 @@ class Reading:
             reasons["nothing"] = nothing
 
     def _look(self, source: Source) -> None:
-        records, complete = drawn_records(source)
-        before = self.signals.n
-        self.signals.share = 1.0 if complete and source.size < 8 << 20 else 0.5
+        found, complete = drawn_records(source, LOOKED_AT_BYTES)
+        records, before = list(found), self.signals.n
+        self.signals.share = min(1.0, LOOKED_AT / max(1, len(records)))
         for record in records:
             view = view_of(record)
             if view is not None:
                 self.signals.offer(view)
-            if self.signals.n - before >= LOOKED_AT and not complete:
-                break
-        if not complete:
+        if not complete or self.signals.share < 1:
             self.note(f"task mix and sampling are from {self.signals.n - before:,} requests drawn from {source.shown}")
 
     # --- Python's way ----------------------------------------------------------------------------------------------
@@ -150,7 +154,7 @@ class Reading:
 
         self._take(rows(), source, number)
 
-    def by_records(self, form: RecordFormat, head: Head, source: Source, number: int) -> None:
+    def by_records(self, form: RecordFormat, head: Head, number: int, source: Source) -> None:
         """A document or log by its own reader."""
         bad: list[Bad] = []
 
@@ -216,7 +220,7 @@ def records_of(head: Head, source: Source, note: Callable[[str], None], *, text:
     try:
         if text:
             for line, data in lines_of(source):
-                yield line, data.decode("utf-8", "replace").rstrip("\r\n")
+                yield line, unwrapped(data.decode("utf-8", "replace"), head.wrapped).rstrip("\r\n")
         elif head.container == "csv":
             yield from _table_rows(head, source)
         elif head.container == "json":
@@ -225,6 +229,17 @@ def records_of(head: Head, source: Source, note: Callable[[str], None], *, text:
             yield from _json_lines(source)
     except DAMAGE:
         note(f"{source.shown} ends early: what could be unpacked of it was read")
+
+
+def unwrapped(line: str, key: str) -> str:
+    """The line of a log inside a JSON object; the line itself where it is none."""
+    if not key or not line.startswith("{"):
+        return line
+    try:
+        inner = json.loads(line)[key]
+    except (ValueError, RecursionError, KeyError):
+        return line
+    return inner if isinstance(inner, str) else line
 
 
 def _share_looked_at(head: Head, source: Source) -> float:

@@ -10,8 +10,9 @@ from typing import Any
 
 from probes.requests.database import connect, quoted
 from probes.requests.formats import formats
-from probes.requests.shapes import Format, Head, number, plain
+from probes.requests.shapes import Format, Head, RecordFormat, number, plain
 from probes.requests.sources import DOCUMENT_BYTES, HEAD_BYTES, Source, head_of, is_parquet, lines_of, whole
+from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 
 _RECORDS = 200
@@ -24,6 +25,8 @@ _DEPTH = 4
 _NAME_CHARS = 80
 _RARE = 5
 """A text with an object in fewer than one of so many lines is a text."""
+_WRAPPERS = ("log", "message", "msg", "MESSAGE", "@message", "textPayload", "line", "body")
+"""Keys under which containers, journals and collectors put a line of a log."""
 _SAME_WIDTH = 0.6
 """Share of lines with as many fields as the header, for a file to be taken as a table."""
 
@@ -42,9 +45,23 @@ def head(source: Source) -> Head:
     if start in ("{", "[") or _objects(lines[:20]):
         found = _json(source, lines, text, cut)
         if found is not None:
-            return found
+            return _log_inside(found) or found
     table = _csv(source.shown, lines)
     return table if table is not None else Head(source.shown, "text", lines=tuple(lines))
+
+
+def _log_inside(found: Head) -> Head | None:
+    """The log whose lines these objects wrap, where a format for logs knows it."""
+    if found.container != "jsonl" or any(found.has(place.path) for place in VOCABULARY["prompt"]):
+        # Requests with their tokens are what they say they are, whatever their users write.
+        return None
+    for key in _WRAPPERS:
+        lines = tuple(one[key] for one in found.records if isinstance(one.get(key), str))
+        if len(lines) * 2 > len(found.records):
+            head = Head(found.name, "text", lines=lines, wrapped=key)
+            if any(isinstance(form, RecordFormat) and form.text and form.recognises(head) for form in formats()):
+                return head
+    return None
 
 
 def _objects(lines: Sequence[str]) -> list[Any]:
@@ -145,8 +162,10 @@ def _csv(name: str, lines: Sequence[str]) -> Head | None:
             continue
         header = not any(number(cell) is not None for cell in rows[0])
         names = [cell.strip() for cell in rows[0]] if header else [str(i) for i in range(width)]
-        if header and (len(set(names)) < width or not all(names)):
-            names = [one if one and names.index(one) == i else f"{one or 'column'}_{i}" for i, one in enumerate(names)]
+        known = [plain(one) for one in names]
+        if header and (len(set(known)) < width or not all(known)):
+            names = [one if known[i] and known.index(known[i]) == i else f"{one or 'column'}_{i}"
+                     for i, one in enumerate(names)]
         kept = [row for row in rows[header:] if len(row) == width]
         columns = {plain(one): tuple(row[i] for row in kept) for i, one in enumerate(names)}
         return Head(name, "csv", {plain(one): (one,) for one in names}, columns,

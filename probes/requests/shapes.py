@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 Unit = Literal["s", "ms", "us", "ns", "time", "count", "name", "share"]
 """`time` is an ISO text or a number whose size tells its unit."""
+
+Statistic = Literal["mean", "median"]
 
 FIELDS: Mapping[str, Unit] = {
     "arrival": "time", "end": "time", "queued": "time", "scheduled": "time", "first": "time", "last": "time",
@@ -34,9 +37,11 @@ class Place:
     """None: the field's own unit."""
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
-    """A column name as it is compared: case, spaces and dashes make no difference."""
-    return re.sub(r"[\s\-]+", "_", name.strip().lower())
+    """A column name as it is compared: case, spaces, dashes and underscores make no difference, so that promptTokens
+    is prompt_tokens."""
+    return re.sub(r"[\s\-_]+", "", name.strip().lower())
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Head:
     header: bool = True
     quoted: bool = False
     """Whether quotation marks are in what was looked at."""
+    wrapped: str = ""
+    """The key under which each JSON object holds a line of a log, where a container or collector wrapped it."""
 
     def has(self, *names: str) -> bool:
         return all(plain(name) in self.keys for name in names)
@@ -135,12 +142,19 @@ class Total:
     ttft: float | None = None
     tpot: float | None = None
     latency: float | None = None
+    statistic: Statistic = "mean"
+    """What the three times before it are over the requests."""
     concurrency: Mapping[str, float] = field(default_factory=dict)
     concurrency_basis: str = ""
     models: tuple[str, ...] = ()
     engine: Mapping[str, Any] | None = None
     """What a server log says of the engine: throughput, versions, speculation."""
     notes: tuple[str, ...] = ()
+
+
+def nothing_succeeded(failed: int, models: tuple[str, ...] = ()) -> Total:
+    """A run of which no request succeeded: the zeros that tools write then are no measurements."""
+    return Total(failed=failed, models=models, notes=("no request succeeded: nothing was measured",))
 
 
 @dataclass(frozen=True)
@@ -165,6 +179,8 @@ class RecordFormat:
     text: bool = False
     notes: tuple[str, ...] = ()
     rank: int = 50
+    as_columns: Callable[[Head], Any] | None = None
+    """The plan (`plan.Plan`) by which the table engine reads the file where no tokenizer is asked for, or None."""
 
 
 Format = TableFormat | RecordFormat

@@ -13,8 +13,10 @@ from profiles.schema import Quantity, Source
 from profiles.traffic import SamplingSeen, TextSignals
 from profiles.workload import Task
 
-LOOKED_AT = 5000
+LOOKED_AT = 2000
 """Requests whose text is looked at, drawn evenly from the file: shares are then known to about 1.5 %."""
+LOOKED_AT_BYTES = 4 << 20
+"""Bytes of a file from which they are drawn: what they say does not get surer with more, and looking is dear."""
 _Z80 = 1.2816
 _LARGEST = 1e9
 """Of a sampling parameter: what is larger is no parameter but a slip."""

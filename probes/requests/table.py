@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -23,6 +23,8 @@ output tokens, seconds to the first token and per token, latency, running reques
 temperature, model, hash of the id, file, why it is none."""
 ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
+CHUNK = 4_000_000
+"""Rows that are looked at together outside of the table engine."""
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
 Python."""
@@ -31,11 +33,40 @@ Python."""
 class Table:
     """`r`, with the columns that the files fill."""
 
-    def __init__(self, database: Database, columns: Iterable[str]) -> None:
+    def __init__(self, database: Database, columns: Iterable[str], files: int = 1) -> None:
         self.database = database
-        self.columns = [name for name in COLUMNS if name in {*columns, "src", "bad"}]
+        # Which file a row is of is a column to write like any other: one file does without.
+        wanted = {*columns, "bad", "src"} if files > 1 else {*columns, "bad"} - {"src"}
+        self.columns = [name for name in COLUMNS if name in wanted]
+        self._kept: dict[str, np.ndarray] = {}
+        self._rows: int | None = None
+        self._good: int | None = None
         kinds = ", ".join(f"{name} {COLUMNS[name]}" for name in self.columns)
         database.execute(f"CREATE TABLE r ({kinds})")
+
+    def of_file(self, number: int) -> str:
+        """The condition that a row is of this file."""
+        return f"src = {number}" if self.has("src") else "true"
+
+    def change(self, statement: str) -> None:
+        """Run an UPDATE: what was kept of the rows is no longer what stands there."""
+        self._kept.clear()
+        self._rows = self._good = None
+        self.database.execute(statement)
+
+    def in_order(self, column: str) -> Iterator[np.ndarray]:
+        """The values of a column of the good rows in the order of the log, so many rows at once."""
+        if column in self._kept:
+            yield from (self._kept[column],) if len(self._kept[column]) else ()
+            return
+        rows = self.count()
+        for start in range(0, rows, CHUNK):
+            found = self.database.arrays(f"SELECT {column} AS v FROM r WHERE rowid BETWEEN {start} AND "
+                                         f"{start + CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")["v"]
+            if rows <= CHUNK:
+                self._kept[column] = found
+            if len(found):
+                yield found
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -52,11 +83,11 @@ class Table:
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
         try:
-            self.database.execute(f"INSERT INTO r ({', '.join(row)}) SELECT {select} FROM "
+            self.change(f"INSERT INTO r ({', '.join(row)}) SELECT {select} FROM "
                                   f"(SELECT {fields}{excess} FROM {reader})")
         except self.database.Error:
             if self.count() != before:
-                self.database.execute(f"DELETE FROM r WHERE src = {number}")
+                self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
             raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
@@ -83,12 +114,20 @@ class Table:
         return "r" if count < 4 * rows else f"r TABLESAMPLE SYSTEM ({100 * rows / count:.6f} PERCENT) REPEATABLE (1)"
 
     def count(self) -> int:
-        return int(self.database.one("SELECT count(*) FROM r")[0])
+        if self._rows is None:
+            self._rows = int(self.database.one("SELECT count(*) FROM r")[0])
+        return self._rows
+
+    def good(self) -> int:
+        """Rows that are requests."""
+        if self._good is None:
+            self._good = int(self.database.one("SELECT count(*) FROM r WHERE bad = 0")[0])
+        return self._good
 
     def reasons(self, number: int) -> dict[str, int]:
         """Why rows of a file are no requests, and how many; those of failed requests under `failed`."""
         found = self.database.execute(
-            f"SELECT bad, count(*) FROM r WHERE src = {number} AND bad <> 0 GROUP BY bad").fetchall()
+            f"SELECT bad, count(*) FROM r WHERE {self.of_file(number)} AND bad <> 0 GROUP BY bad").fetchall()
         return {("failed" if code == FAILED else REASONS[code - 1]): int(n) for code, n in found}
 
     # --- by Python -------------------------------------------------------------------------------------------------
@@ -96,6 +135,7 @@ class Table:
         """Insert rows of Python's making."""
         rows = iter(rows)
         while batch := list(islice(rows, _BATCH)):
+            self._rows = self._good = None
             self.database.insert("r", self._arrays(batch, number))
 
     def _arrays(self, rows: Sequence[Row], number: int) -> dict[str, np.ndarray]:
@@ -208,20 +248,21 @@ def _tree(plan: Plan) -> dict[str, str]:
     tree: dict[str, object] = {}
     for places in plan.fields.values():
         for place in places:
-            here: dict[str, object] = tree
-            for part in place.parts[:-1]:
-                inner = here.get(part)
-                if not isinstance(inner, dict):
-                    inner = here[part] = {}
-                here = inner
-            here.setdefault(place.parts[-1], column_type(plan, place, tolerant=True))
+            for parts, kind in place.leaves or ((place.parts, column_type(plan, place, tolerant=True)),):
+                here: dict[str, object] = tree
+                for part in parts[:-1]:
+                    inner = here.get(part)
+                    if not isinstance(inner, dict):
+                        inner = here[part] = {}
+                    here = inner
+                here.setdefault(parts[-1], kind)
 
-    def kind(value: object) -> str:
+    def typed(value: object) -> str:
         if isinstance(value, dict):
-            return "STRUCT(" + ", ".join(f"{named(name)} {kind(inner)}" for name, inner in value.items()) + ")"
+            return "STRUCT(" + ", ".join(f"{named(name)} {typed(inner)}" for name, inner in value.items()) + ")"
         return str(value)
 
-    return {name: kind(value) for name, value in tree.items()}
+    return {name: typed(value) for name, value in tree.items()}
 
 
 def bad_lines(table: Table, plan: Plan, source: Source, limit: int) -> dict[str, list[int]]:

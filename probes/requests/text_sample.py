@@ -8,24 +8,27 @@ from typing import Any
 
 from probes.requests.sources import DAMAGE, Source, lines_of
 
-READ_WHOLE = 32 << 20
-"""Files up to this size are read whole."""
 _BLOCKS = 64
-_BLOCK_BYTES = 512 << 10
-_PACKED_LINES_BYTES = 64 << 20
+_LINES_A_BLOCK = 4
+"""A block is at least so many lines long: its first and last ones are parts."""
+_LARGEST_BLOCK = 8 << 20
+_FEWEST_BLOCKS = 4
+_PACKED = 8
+"""Times that packed text is longer when unpacked, about."""
 
 
-def drawn_records(source: Source) -> tuple[Iterator[Any], bool]:
+def drawn_records(source: Source, budget: int) -> tuple[Iterator[Any], bool]:
     """Parsed records of a file of JSON lines, and whether they are all there are.
 
-    Of a large plain file 64 blocks at even distances are read. A packed one cannot be entered in the middle: its
-    beginning is read.
+    budget: bytes to look at. Of a larger plain file blocks at even distances are read. A packed one cannot be entered
+    in the middle: its beginning is read.
     """
     if source.compression != "none":
-        return _beginning(source), source.size <= READ_WHOLE // 4
-    if source.size <= READ_WHOLE:
-        return (value for _, line in lines_of(source) if (value := _parsed(line)) is not None), True
-    return _blocks(source), False
+        complete = source.size * _PACKED <= budget
+        return _beginning(source, None if complete else budget), complete
+    if source.size <= budget:
+        return _beginning(source, None), True
+    return _blocks(source, budget), False
 
 
 def _parsed(line: bytes) -> Any:
@@ -35,12 +38,12 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _beginning(source: Source) -> Iterator[Any]:
+def _beginning(source: Source, budget: int | None) -> Iterator[Any]:
     seen = 0
     try:
         for _, line in lines_of(source):
             seen += len(line)
-            if seen > _PACKED_LINES_BYTES:
+            if budget is not None and seen > budget:
                 return
             if (value := _parsed(line)) is not None:
                 yield value
@@ -48,13 +51,16 @@ def _beginning(source: Source) -> Iterator[Any]:
         return
 
 
-def _blocks(source: Source) -> Iterator[Any]:
+def _blocks(source: Source, budget: int) -> Iterator[Any]:
     size = source.size
     with source.path.open("rb") as stream:
-        for i in range(_BLOCKS):
-            stream.seek(i * (size - _BLOCK_BYTES) // (_BLOCKS - 1))
-            block = stream.read(_BLOCK_BYTES)
+        start = stream.read(min(size, budget, 1 << 20))
+        line = len(start) / max(1, start.count(b"\n"))
+        block = min(max(budget // _BLOCKS, int(_LINES_A_BLOCK * line)), _LARGEST_BLOCK, size)
+        count = max(_FEWEST_BLOCKS, budget // block)
+        for i in range(count):
+            stream.seek(i * (size - block) // (count - 1))
             # The first line of a block is a part of one, and so is the last.
-            for line in block.split(b"\n")[1 if i else 0:-1]:
-                if (value := _parsed(line)) is not None:
+            for raw in stream.read(block).split(b"\n")[1 if i else 0:-1]:
+                if (value := _parsed(raw)) is not None:
                     yield value

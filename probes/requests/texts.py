@@ -50,6 +50,10 @@ def view_of(record: Any) -> View | None:
     ids = {name: record.get(name) for name in ("prompt_token_ids", "generated_token_ids", "output_token_ids")}
     if prompt is None and not isinstance(ids["prompt_token_ids"], list):
         return None
+    if output is None and messages and len(messages) > 1 and messages[-1]["role"] == "assistant":
+        # One list holds the whole conversation: its last message is the answer.
+        messages, output = messages[:-1], messages[-1]["content"] or None
+        prompt = "\n\n".join(one["content"] for one in messages)
     source = body if body is not None else record
     usage = response.get("usage") if isinstance(response, dict) and isinstance(response.get("usage"), dict) else (
         record.get("usage") if isinstance(record.get("usage"), dict) else {})
@@ -81,8 +85,12 @@ def _loaded(value: Any) -> Any:
     return value
 
 
+BODIES = ("request.body", "request", "body", "kwargs", "proxy_server_request.body", "input", "data")
+RESPONSES = ("response.body", "response", "completion", "result")
+
+
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for path in ("request.body", "request", "body", "kwargs", "proxy_server_request.body", "input", "data"):
+    for path in BODIES:
         found = _loaded(at(record, path))
         if isinstance(found, dict) and ({"messages", "prompt", "input"} & set(found)):
             return found
@@ -90,7 +98,7 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _response(record: Mapping[str, Any]) -> Any:
-    for path in ("response.body", "response", "completion", "result"):
+    for path in RESPONSES:
         found = _loaded(at(record, path))
         if isinstance(found, dict) and ({"choices", "usage", "output"} & set(found)):
             return found
@@ -105,7 +113,7 @@ def _text(content: Any) -> str:
     return ""
 
 
-_PROMPTS = ("prompt", "question", "instruction", "query_text", "user_prompt", "input_text", "input", "text", "context")
+PROMPTS = ("prompt", "question", "instruction", "query_text", "user_prompt", "input_text", "input", "text", "context")
 
 
 def _prompt(source: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str, str], ...] | None, bool]:
@@ -119,17 +127,18 @@ def _prompt(source: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str, str]
     turns = source.get("turns")
     if isinstance(turns, list) and turns and isinstance(turns[0], str):
         return turns[0], None, False
-    for name in _PROMPTS:
+    for name in PROMPTS:
         found = source.get(name)
         if isinstance(found, list) and found and isinstance(found[0], str):
             found = found[0]
         if isinstance(found, str) and found:
-            extra = [source[key] for key in ("context", "input") if key != name and isinstance(source.get(key), str)]
+            extra = [text for key in ("context", "input") if key != name
+                     and isinstance(text := source.get(key), str) and text]
             return "\n\n".join([found, *extra]), None, False
     return None, None, False
 
 
-_OUTPUTS = ("output", "completion", "generated_text", "response", "answer", "canonical_solution", "output_text",
+OUTPUTS = ("output", "completion", "generated_text", "response", "answer", "canonical_solution", "output_text",
             "query", "reference", "target", "generation")
 
 
@@ -143,7 +152,7 @@ def _output(response: Any, record: Mapping[str, Any]) -> tuple[str | None, bool]
         called = "".join(str(at(one, "function.arguments") or "") for one in calls) if isinstance(calls, list) else ""
         said = thought + _text((message or {}).get("content")) + called or str(choice.get("text") or "")
         return said or None, bool(thought) or said.startswith("<think>")
-    for name in _OUTPUTS:
+    for name in OUTPUTS:
         found = record.get(name)
         if isinstance(found, str) and found:
             return found, found.startswith("<think>")
@@ -242,7 +251,10 @@ def copied_share(view: View) -> float | None:
     return sum(run in known for run in runs) / len(runs)
 
 
+BYTES_PER_TOKEN = 4.0
+"""Of UTF-8: 4 ASCII characters to a token, 1.3 of scripts without blanks."""
+
+
 def estimated_tokens(text: str) -> float:
-    """Tokens from characters: 4 ASCII characters a token, 1.5 others (scripts without blanks)."""
-    plain = len(text.encode("ascii", "ignore"))
-    return max(1.0, plain / 4 + (len(text) - plain) / 1.5) if text else 0.0
+    """Tokens assumed from a text's size."""
+    return max(1.0, len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN) if text else 0.0

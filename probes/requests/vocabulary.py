@@ -19,7 +19,9 @@ VOCABULARY: Places = {
         "arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts arrival_timestamp arrived_at arrival "
         "request_start_time request_start_ns:ns start_time_ns:ns start_time_ms:ms start_time startTime start_ts "
         "started_at start submit_time sent_at send_time request_time requested_at queued_at timestamp_ms:ms "
-        "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp"
+        "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp "
+        "request_created_at start_timestamp "
+        "submitted_at"
     ),
     "end": _places(
         "end_time_ns:ns end_time_ms:ms request_end_time request_end_ns:ns end_time endTime end_ts ended_at "
@@ -33,10 +35,12 @@ VOCABULARY: Places = {
         "latency_s latency_seconds latency_ms:ms e2e_latency_s e2e_latency_ms:ms e2e_latency e2e_s e2e_ms:ms "
         "e2el_ms:ms e2el total_time_s total_time_ms:ms total_latency_s total_latency_ms:ms duration_s duration_ms:ms "
         "response_time_s response_time_ms:ms request_latency_s request_latency_ms:ms elapsed_s elapsed_ms:ms "
-        "elapsed_time Elapsed~time request_duration_ms:ms latency duration"
+        "elapsed_time Elapsed~time request_duration_ms:ms end_to_end_latency_s end_to_end_latency_ms:ms "
+        "e2e_latency_seconds latency duration"
     ),
     "ttft": _places(
-        "ttft_s ttft_seconds ttft_ms:ms time_to_first_token_s time_to_first_token_ms:ms time_to_first_token ttft "
+        "ttft_s ttft_seconds time_to_first_token_seconds "
+        "ttft_ms:ms time_to_first_token_s time_to_first_token_ms:ms time_to_first_token ttft "
         "first_token_latency_s first_token_latency_ms:ms first_chunk_time"
     ),
     "tpot": _places(
@@ -47,14 +51,16 @@ VOCABULARY: Places = {
         "prompt_tokens input_tokens context_tokens ContextTokens num_prefill_tokens num_prompt_tokens "
         "num_input_tokens input_length prompt_length prompt_len input_len in_len input_toks prompt_toks p_tokens "
         "Request~tokens request_tokens in_tokens isl prefill_tokens prompt_token_count input_token_count "
+        "number_input_tokens tokens_prompt n_prompt_tokens n_input_tokens prompt_tokens_count "
         "usage.prompt_tokens usage.input_tokens"
     ),
     "output": _places(
         "completion_tokens output_tokens generated_tokens GeneratedTokens num_decode_tokens num_generation_tokens "
         "num_completion_tokens num_output_tokens output_length completion_length response_length generation_length "
         "output_len completion_len gen_len output_toks completion_toks d_tokens Response~tokens response_tokens "
-        "out_tokens osl decode_tokens completion_token_count output_token_count usage.completion_tokens "
-        "usage.output_tokens"
+        "out_tokens osl decode_tokens completion_token_count output_token_count number_output_tokens "
+        "tokens_completion n_completion_tokens n_output_tokens completion_tokens_count output_tokens_count "
+        "usage.completion_tokens usage.output_tokens"
     ),
     "cached": _places(
         "cached_tokens num_cached_tokens usage.prompt_tokens_details.cached_tokens cache_read_input_tokens"

@@ -190,7 +190,7 @@ def _curves(found: TokenRequests, plan: Plan, choices: Mapping[str, list[list[in
         reach = run_lengths(row, np.concatenate([np.array(one) for one in own]) == recorded, plan.most)
         chance = np.concatenate([np.array(one) for one in chances[draft]]) if draft in chances else None
         tallies = walk(row, reach, np.full(len(reach), plan.most), range(1, plan.most + 1), chance)
-        curves.append(curve("draft_model", draft, {}, tallies, found.tasks, Source.RECORDED))
+        curves.append(curve("draft_model", draft, {}, tallies, found.tasks, Source.RECORDED, alike=found.alike))
     return tuple(curves)
 
 
@@ -221,6 +221,6 @@ def _context(plan: Plan) -> int:
         try:
             config = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
             limits.append(int(config.get("text_config", config)["max_position_embeddings"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             continue
     return min(limits, default=2**31)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probes.server.differences import server_evidence
+from probes.server.pairing import one_server
 from probes.server.reading import Scrape
 from probes.server.scraping import (
     Fetcher,
@@ -97,9 +98,8 @@ def _read_dumps(paths: list[Path], window_s: float | None, model: str | None) ->
     notes: list[str] = []
     seconds = 0.0
     if len(scrapes) > 1:
-        if scrapes[0].names.engine != scrapes[1].names.engine:
-            raise InputError(f"{paths[0]} is of {scrapes[0].names.engine} and {paths[1]} of {scrapes[1].names.engine}: "
-                             "give two dumps of one server")
+        unsure = one_server(scrapes[0], scrapes[1], (paths[0], paths[1]))
+        notes += [unsure] if unsure is not None else []
         if window_s is not None:
             seconds = window_s
         else:

@@ -137,6 +137,12 @@ def _edge(bucket: Series) -> float | None:
         return None
 
 
+def counters_fell(earlier: Scrape, later: Scrape) -> bool:
+    """Whether something that only rises while a server lives stands lower later, or is gone."""
+    now = {(s.name, s.labels): s.value for s in later.series}
+    return any(_only_rises(s) and now.get((s.name, s.labels), 0.0) < s.value - 1e-6 for s in earlier.series)
+
+
 def _restart(scrapes: Sequence[Scrape]) -> str | None:
     """Why the scrapes are not of one running server, if so. Counters only ever rise while a server lives."""
     for earlier, later in pairwise(scrapes):
@@ -144,9 +150,7 @@ def _restart(scrapes: Sequence[Scrape]) -> str | None:
         if start is not None and other is not None and other < start - 1:
             return ("the address answers for several servers in turn (a load balancer): only the last scrape is used; "
                     "probe one engine directly")
-        now = {(s.name, s.labels): s.value for s in later.series}
-        fell = any(_only_rises(s) and now.get((s.name, s.labels), 0.0) < s.value - 1e-6 for s in earlier.series)
-        if fell or (start is not None and other is not None and other > start + 1):
+        if counters_fell(earlier, later) or (start is not None and other is not None and other > start + 1):
             return ("the server restarted between the scrapes: only the last one is used, its counts are since that "
                     "start")
     return None

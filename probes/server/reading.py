@@ -94,7 +94,10 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
         samples, note = repaired
         notes.append(f"{origin}: {note}")
     names, prefix = _recognise((name for name, _, _ in samples), origin, failure)
-    start = next((value for name, _, value in samples if name == "process_start_time_seconds"), None)
+    # Several API processes export no start of theirs: then the birth of the engine's oldest series stands for it.
+    born = [value for name, _, value in samples
+            if name.startswith(prefix) and name.endswith("_created") and math.isfinite(value)]
+    start = next((value for name, _, value in samples if name == "process_start_time_seconds"), min(born, default=None))
     series = [
         Series(_bare(name, prefix), frozenset((k, v) for k, v in labels.items()), float(value))
         for name, labels, value in samples

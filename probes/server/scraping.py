@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import ipaddress
 import re
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +25,9 @@ MAX_BYTES = 64 * 2**20
 MAX_REDIRECTS = 5
 MAX_MODELS = 100
 """Served names that are asked for where they came from."""
+
+
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Fetcher:
             try:
                 body, _ = self._get(address.base_url.rstrip("/") + path, address.display)
                 version = json.loads(body).get("version")
-            except (ProbeError, ValueError, AttributeError):
+            except (ProbeError, ValueError, RecursionError, AttributeError):
                 continue
             if isinstance(version, str) and 0 < len(version) <= 80:
                 return version
@@ -122,7 +128,7 @@ class Fetcher:
             entries = json.loads(body)["data"]
             return {one["id"]: one["root"] for one in entries[:MAX_MODELS]
                     if isinstance(one.get("root"), str) and isinstance(one["id"], str) and len(one["root"]) <= 500}
-        except (ProbeError, ValueError, LookupError, TypeError, AttributeError):
+        except (ProbeError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return {}
 
     def _get(self, url: str, shown: str) -> tuple[bytes, float]:
@@ -185,11 +191,19 @@ def read_dump(path: Path) -> Scrape:
         reason = (error.strerror if isinstance(error, OSError) else None) or "no such name is possible"
         raise InputError(f"cannot read {public_source(str(path))}: {reason}; give a saved metrics page, or the "
                          "server's URL (http://HOST:PORT)") from None
+    if body[:2] == _GZIP:
+        try:
+            body = gzip.decompress(body)
+        except (EOFError, OSError, zlib.error):
+            raise InputError(f"{path} is a damaged gzip file: save the page again") from None
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # What a Windows shell writes when a page is sent to a file.
+        body = body.decode("utf-16", "replace").encode("utf-8")
     return read_metrics(_decode(body, str(path), InputError), str(path), failure=InputError)
 
 
 def _decode(body: bytes, shown: str, failure: type[InputError] | type[ProbeError]) -> str:
-    if body[:2] == b"\x1f\x8b":
+    if body[:2] == _GZIP:
         raise failure(f"{shown} is gzip-compressed: unpack it first (gunzip), or ask the server for plain text")
     try:
         return body.decode("utf-8-sig")

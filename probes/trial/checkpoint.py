@@ -60,7 +60,7 @@ class Checkpoint:
                 raise InputError(f"the checkpoint {self.path} has schema version {version!r}, expected "
                                  f"{SCHEMA_VERSION}: run without --resume to start over")
             document = CheckpointDocument.model_validate(raw)
-        except (ValueError, ValidationError) as error:
+        except (ValueError, RecursionError, ValidationError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"the checkpoint {self.path} is damaged: run without --resume to start over") from error

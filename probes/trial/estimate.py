@@ -44,11 +44,6 @@ class Estimator:
     def comparison_s(self, k: int, starts: int = 1) -> float:
         return starts * self.start_s() + PAIRS_EXPECTED * self.pair_s(k)
 
-    def total_s(self) -> float:
-        """The whole trial, before anything ran."""
-        arms = sum(self.arm_s(arm) for arm in (self.plan.baseline, *self.plan.arms))
-        return arms + (self.comparison_s(max(a.k_max for a in self.plan.arms)) if self.plan.arms else 0.0)
-
     def observe(self, kind: str, estimated_s: float, actual_s: float) -> None:
         """`kind` is start or block. Ratios are averaged on a log scale, the newest counting at least a fifth."""
         if estimated_s <= 0 or actual_s <= 0:

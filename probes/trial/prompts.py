@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from probes.chat import content_text
 from profiles.errors import InputError
 from profiles.evidence import PromptSummary
 from profiles.workload import Task, parse_task
@@ -213,12 +214,7 @@ def _content(body: dict[str, Any], number: int, task: Task) -> Prompt:
 def _message(value: object) -> Message:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str) or not value["role"].strip():
         raise ValueError("a message is not {role, content}")
-    content = value.get("content")
-    if isinstance(content, list):
-        # Parts, as multimodal clients send them. A picture can't be left out: the answer would be to another prompt.
-        if not all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in content):
-            raise ValueError("a message has parts other than text")
-        content = "".join(p["text"] for p in content)
-    if not isinstance(content, str):
+    content = content_text(value.get("content"))
+    if content is None:
         raise ValueError("a message has no text")
     return Message(value["role"], content)

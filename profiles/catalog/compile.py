@@ -66,6 +66,7 @@ def compile_all() -> dict[str, Any]:
     """Every compiled document by its name."""
     return {
         "gpus": compile_gpus(),
+        "options": read_source("options"),
         "releases": read_source("releases"),
         "models": compile_models(read_source("models")["models"], read_source("heads")["heads"]),
     }
@@ -75,7 +76,10 @@ def as_text(document: Any) -> str:
     """Compact, and one entry a line so that a change shows as a small difference."""
     if isinstance(document, list):
         return "[\n" + ",\n".join(as_text(entry) for entry in document) + "\n]"
-    if isinstance(document, dict) and any(isinstance(value, list) and len(value) > 20 for value in document.values()):
+    if isinstance(document, dict) and (
+        any(isinstance(value, list) and len(value) > 20 for value in document.values())
+        or (len(document) > 20 and all(isinstance(value, (list, dict)) for value in document.values()))
+    ):
         return "{\n" + ",\n".join(f"{json.dumps(key)}:{as_text(value)}" for key, value in document.items()) + "\n}"
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 

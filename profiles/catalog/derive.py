@@ -1,9 +1,10 @@
 """`python -m profiles.catalog.derive [FOLDER]`: what an installed vLLM says of itself, and where the catalog differs.
 
-Reads the source as text (nothing of the engine is imported or run): keys and methods of `--speculative-config`, the
-targets that EAGLE-3 heads work on, and what the V2 model runner leaves to V1. FOLDER holds a `vllm` package (a
-site-packages folder, an unpacked source distribution); without it, the one that Python finds. What only running shows
-(faults, limits, what a runner really does with a setting) is read by people and stands in `data/releases.yaml`.
+Reads the source as text (nothing of the engine is imported or run): keys and methods of `--speculative-config`,
+options of the server, the targets that EAGLE-3 heads work on, and what the V2 model runner leaves to V1. FOLDER holds a
+`vllm` package (a site-packages folder, an unpacked source distribution); without it, the one that Python finds. What
+only running shows (faults, limits, what a runner really does with a setting) is read by people and stands in
+`data/releases.yaml`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from profiles.catalog.derive_options import serve_options
+from profiles.catalog.options import option_names
 from profiles.catalog.releases import Release, release
 from profiles.errors import InputError, SpecadviseError
 
@@ -60,6 +63,9 @@ def derive(package: Path) -> dict[str, Any]:
     if targets:
         facts["eagle3_model_types"] = targets
     facts["eagle3_architectures"] = _with_interface(package)
+    options = serve_options(package)
+    if options:
+        facts["serve_options"] = list(options)
     unsupported = _not_on_v2(package)
     if unsupported:
         facts["not_on_v2"] = unsupported
@@ -74,6 +80,7 @@ def differences(facts: dict[str, Any], known: Release) -> list[str]:
         "methods": known.methods | set(known.method_spellings),
         "rejection_methods": known.rejection_methods,
         "eagle3_architectures": known.eagle3_architectures,
+        "serve_options": option_names(known.rules),
     }
     for name, catalog in pairs.items():
         if name not in facts:

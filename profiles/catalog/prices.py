@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from profiles.catalog.compiled import DATA
 from profiles.catalog.gpus import find_gpu
 from profiles.errors import InputError
 from profiles.schema import Schema, Source, number, shown
+from profiles.yaml_lines import parse_yaml, read_text
 
+_EXPECTED = "YAML with `prices`, a list of gpu and usd_per_gpu_hour"
 HOURS_PER_MONTH = 730.0
 """24 x 365 / 12."""
 
@@ -85,16 +86,10 @@ def _canonical(gpu: str) -> str:
 def price_table(path: Path | None = None) -> PriceTable:
     """The user's table, else the catalog's. InputError where the file is missing or is no such table."""
     where = path or DATA / "prices.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        found: Any = yaml.load(where.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise InputError(f"cannot read the price table {where}: {error.strerror or error}; expected a YAML file with "
-                         "`prices`") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise InputError(f"the price table {where} is no YAML ({reason}): expected `prices`, a list of gpu and "
-                         "usd_per_gpu_hour") from error
+        found = parse_yaml(read_text(where, _EXPECTED), str(where)).value
+    except InputError as error:
+        raise InputError(f"cannot read the price table: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"the price table {where} is {shown(found)}: expected a mapping with `prices`, a list of gpu "
                          "and usd_per_gpu_hour")

@@ -54,7 +54,7 @@ class Release(Schema):
     serve_options: frozenset[str]
     """Options of `vllm serve` that concern speculation, without leading dashes."""
     features: frozenset[str]
-    """Named behaviours that hold in this release; `feature_note` explains each."""
+    """Named behaviours that hold in this release."""
     default_runner: Literal["v1", "v2"]
     """GPU model runner taken when VLLM_USE_V2_MODEL_RUNNER is not set."""
     default_gpu_memory_utilization: float
@@ -149,11 +149,6 @@ class Release(Schema):
 def all_features() -> frozenset[str]:
     """Every named behaviour."""
     return frozenset(compiled("releases")["features"])
-
-
-def feature_note(feature: str) -> str:
-    """What a named behaviour means, in the catalog's words; empty where the name says it."""
-    return str(compiled("releases")["features"][feature].get("note", ""))
 
 
 def newest() -> str:

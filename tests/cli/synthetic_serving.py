@@ -6,25 +6,31 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 @contextmanager
-def serving(page: Callable[[int], str | None], root: str | None = None) -> Iterator[str]:
+def serving(page: Callable[[int], str | None], root: str | None = None,
+            allowed: Callable[[Message], bool] = lambda headers: True) -> Iterator[str]:
     """URL of a server that answers the n-th scrape (from 0) with page(n), or with 503 for None. root: what its list of
-    models says the first model was loaded from."""
+    models says the first model was loaded from. allowed: which request headers open it, others get a 401."""
     scrapes = [0]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             text: str | None
-            if self.path == "/metrics":
+            path = self.path.partition("?")[0]
+            if not allowed(self.headers):
+                self.send_error(401)
+                return
+            if path == "/metrics":
                 text = page(scrapes[0])
                 scrapes[0] += 1
-            elif self.path == "/version":
+            elif path == "/version":
                 text = json.dumps({"version": "0.32.0"})
-            elif self.path == "/v1/models" and root is not None:
+            elif path == "/v1/models" and root is not None:
                 text = json.dumps({"data": [{"id": "org/model", "root": root}]})
             else:
                 self.send_error(404)

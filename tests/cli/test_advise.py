@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.cli.advise_flags import candidates_of, seconds_of
+from advisor.cli.advise_flags import candidates_of
+from advisor.cli.number_types import seconds_of
 from advisor.record import Record
 from benchmarks.readme import advise_flags
 from profiles.errors import InputError
@@ -176,7 +177,7 @@ GOOD = "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
             [],
             r"d\.yaml:3: workload: both concurrency and arrival_rate_rps",
         ),
-        (GOOD, ["--concurrency", "0"], r"--concurrency: workload\.concurrency is 0\.0: expected a number above 0"),
+        (GOOD, ["--concurrency", "0"], r"'--concurrency': '0' is not usable here: expected a number above 0"),
         (GOOD, ["--task", "poetry"], r"--task: workload\.tasks: unknown task 'poetry'"),
         (GOOD, ["--vllm-version", "newest please"], r"newest please"),
         (GOOD, ["--method", "telepathy"], r"--method: unknown method 'telepathy'"),

@@ -250,3 +250,27 @@ def test_other_files_are_refused_or_read_as_empty(specadvise, tmp_path: Path, op
         assert done.returncode == 0
     else:
         assert "other" in sentence(done)
+
+
+# --- files that are something else
+@pytest.mark.parametrize(("content", "said"), [
+    ("", "holds no options: expected `option: value` lines"), ("# only a comment\n", "holds no options"),
+    ("{}\n", "holds no options"), ("---\n", "holds no options"),
+    ("target: org/a\nhardware: {gpu: H100}\n", "specadvise advise vllm.yaml"),
+    ("target: org/a\n", "is a deployment file"),
+    ("severities: {SPD101: off}\n", "--policy vllm.yaml"), ("ignore: []\n", "is a policy"),
+    ('{"schema_version": 1, "decision": {}}\n', "--record vllm.yaml"),
+    ("image: nginx\nports: [80]\n", "has no option of vLLM among its 2 keys (image, ports)"),
+])
+def test_a_file_that_is_no_serve_config_says_what_it_is_and_what_was_expected(
+    specadvise, tmp_path: Path, content: str, said: str
+):
+    (tmp_path / "vllm.yaml").write_text(content)
+    assert said in sentence(specadvise(tmp_path, "vllm.yaml"))
+
+
+def test_one_option_of_vllm_makes_a_file_a_serve_config(specadvise, tmp_path: Path):
+    (tmp_path / "vllm.yaml").write_text("max-num-seqs: 4\nimage: nginx\n")
+    done = specadvise(tmp_path, "vllm.yaml", "--format", "json")
+    assert done.returncode == 1
+    assert [f["where"] for f in json.loads(done.stdout)["findings"] if f["code"] == "SPD111"] == ["image"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from profiles.errors import ProbeError
 from profiles.evidence import Evidence
 from tests.cli.shell import run
+from tests.cli.synthetic_serving import serving
 from tests.probes import synthetic_nvml as gpus
 from tests.probes.server import synthetic_pages as syn
 
@@ -37,24 +36,9 @@ def dumps(tmp_path: Path) -> tuple[str, str]:
 @pytest.fixture
 def guarded() -> Iterator[str]:
     """A metrics page that wants a key."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            allowed = self.headers.get("Authorization") == f"Bearer {SECRET}" or self.headers.get("X-Key") == SECRET
-            content = syn.page(syn.v1_engine()).encode() if allowed else b"no"
-            self.send_response(200 if allowed else 401)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(lambda _: syn.page(syn.v1_engine()), allowed=lambda headers: (
+            headers.get("Authorization") == f"Bearer {SECRET}" or headers.get("X-Key") == SECRET)) as url:
+        yield url
 
 
 def test_server_json_has_the_keys_scripts_rely_on(capsys: pytest.CaptureFixture[str], dumps: tuple[str, str]) -> None:
@@ -125,9 +109,9 @@ def test_a_refused_scrape_exits_4_with_one_sentence_and_no_key(capsys: pytest.Ca
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (("missing.prom",), "cannot read missing.prom"),
-    (("http://127.0.0.1:9", "--token-env", "NO_SUCH_VARIABLE_SET"), "NO_SUCH_VARIABLE_SET"),
+    (("http://127.0.0.1:9", "--token-env", "NO_SUCH_VARIABLE_SET"), "does not name an environment variable"),
     (("http://127.0.0.1:9", "--header", SECRET), "number 1"),
-    (("http://127.0.0.1:9", "--window", "soon"), "15s"),
+    (("http://127.0.0.1:9", "--window", "soon"), "90s"),
     (("http://127.0.0.1:9", "--window", "0"), "above 0"),
     (("http://",), "URL"),
     ((), "URL-OR-DUMP"),

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from probes.model import generation_defaults, model_path, resolve_model
+from probes.model import model_path, resolve_model
 from profiles.catalog.shapes import AttentionGroup, ModelShape
 from profiles.errors import InputError, ModelNotFound
 from profiles.model_ref import ModelRef
@@ -617,13 +617,6 @@ def test_only_a_folder_with_weights_can_be_run(tmp_path: Path) -> None:
     assert model_path(ModelRef(id="whole"), tmp_path) == folder
     assert model_path(ModelRef(id="shape-only"), tmp_path) is None
     assert model_path(ModelRef(id="Qwen/Qwen3-8B"), tmp_path) is None
-
-
-def test_a_models_own_sampling_defaults_are_read(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "model", LLAMA)
-    assert generation_defaults(ModelRef(id="model"), tmp_path) == {}
-    (folder / "generation_config.json").write_text('{"min_p": 0.1}', encoding="utf-8")
-    assert generation_defaults(ModelRef(id="model"), tmp_path) == {"min_p": 0.1}
 
 
 def test_resolving_imports_no_engine_and_no_model_code(tmp_path: Path) -> None:

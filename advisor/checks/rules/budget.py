@@ -11,6 +11,8 @@ from profiles.methods import METHODS
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\n"
          "max-num-batched-tokens: 8192\nspeculative-config:\n  method: draft_model\n  model: Qwen/Qwen3-0.6B\n"
          "  num_speculative_tokens: 4\n")
+_OLD = ("model: meta-llama/Llama-2-7b-chat-hf\nmax-model-len: 4096\nspeculative-model: '[ngram]'\n"
+        "num-speculative-tokens: 4\nngram-prompt-lookup-max: 4\n")
 _V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 
 
@@ -87,6 +89,17 @@ def _scheduled(subject: Subject) -> Iterable[Fault]:
                     f"budget of {engine.max_num_batched_tokens} tokens: vLLM warns below 8192.")
 
 
+def _below_window(subject: Subject) -> Iterable[Fault]:
+    engine = subject.engine
+    tokens, window = engine.stated_tokens, engine.stated_window
+    if (subject.speculation is None or engine.runner != "v0" or tokens is None or window is None or tokens >= window
+            or engine.switch("enable-chunked-prefill") is True):
+        return
+    yield Fault(("max-num-batched-tokens",), f"max_num_batched_tokens is {tokens}, below the window of {window} "
+                "tokens, and the V0 engine takes prompts whole (chunked prefill is off with speculation): vLLM refuses "
+                "that.")
+
+
 RULES = (
     Rule("SPD321", "Token budget below a full verify step",
          "N requests verify N x (k + 1) tokens in a step, and some drafters take further slots of the same budget.",
@@ -107,4 +120,10 @@ RULES = (
          "Set max-num-batched-tokens to 8192 or more.", "info", "vllm/config/vllm.py (0.32)",
          Example(_PAIR.replace("8192", "2048"), env=_V1, gpus=2), Example(_PAIR, env=_V1, gpus=2), _scheduled,
          releases="0.16 and newer"),
+    Rule("SPD325", "Token budget below the window on the old engine",
+         "The V0 engine takes prompts whole: each has to fit one step.",
+         "Raise max-num-batched-tokens to max-model-len, or lower max-model-len.", "error",
+         "vllm/config.py (0.8.5, SchedulerConfig)",
+         Example(_OLD + "max-num-batched-tokens: 2048\n", "0.6.6", "A100-80GB"),
+         Example(_OLD + "max-num-batched-tokens: 4096\n", "0.6.6", "A100-80GB"), _below_window, releases="before 0.10"),
 )

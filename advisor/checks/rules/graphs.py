@@ -13,6 +13,8 @@ _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 16\nmax-nu
            "speculative-config:\n  method: eagle3\n  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
 _PAIR = ("model: Qwen/Qwen3-32B\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
          "  method: draft_model\n  model: Qwen/Qwen3-0.6B\n  num_speculative_tokens: 3\n")
+_SHARDED = ("model: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 8\nmax-num-seqs: 32\ncompilation-config:\n"
+            "  pass_config: {{enable_sp: true}}\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: {}\n")
 _FEW = 32
 """Requests that a server without a stated limit should at least run under graphs."""
 
@@ -91,6 +93,20 @@ def _no_size_left(subject: Subject) -> Iterable[Fault]:
                 "graph is left for decoding.")
 
 
+def _sequence_parallel(subject: Subject) -> Iterable[Fault]:
+    speculation, engine = subject.speculation, subject.engine
+    passes = engine.nested("compilation-config", "pass_config")
+    if (speculation is None or speculation.k is None or not isinstance(passes, dict) or engine.tensor_parallel < 2
+            or not subject.release.has("graph_sizes_fit_sequence_parallel") or not _on_graphs(subject)):
+        return
+    key = next((name for name in ("enable_sequence_parallelism", "enable_sp") if passes.get(name) is True), None)
+    width, split = speculation.k + 1, engine.tensor_parallel
+    if key is not None and max(width, split) % min(width, split):
+        yield Fault(("compilation-config", "pass_config", key), "Sequence parallelism at tensor parallel size "
+                                                                f"{split} with "
+                    f"k + 1 = {width}: no CUDA graph size is a multiple of both, and the server does not start.")
+
+
 def _sizes_clash(subject: Subject) -> Iterable[Fault]:
     sizes, limit = subject.engine.capture_sizes, subject.engine.capture_limit
     if sizes is not None and limit is not None and max(sizes[1]) != limit[1]:
@@ -115,13 +131,14 @@ def _eager_draft(subject: Subject) -> Iterable[Fault]:
 
 def _eager(subject: Subject) -> Iterable[Fault]:
     speculation, engine = subject.speculation, subject.engine
-    if speculation is None or not engine.eager or subject.platform == "cpu" or speculation.method not in METHODS:
+    if speculation is None or subject.platform == "cpu" or speculation.method not in METHODS:
         return
-    if METHODS[speculation.method].passes == "per_token":
-        yield Fault(("enforce-eager",), f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a "
-                                        f"step "
-                    "launches every kernel from the host, and for a small draft that eager launch cost is most of its "
-                    "time.")
+    of_draft = speculation.settings.get("enforce_eager") is True and engine.runner == "v1"
+    if METHODS[speculation.method].passes == "per_token" and (engine.eager or of_draft):
+        where = ("enforce-eager",) if engine.eager else speculation.path("enforce_eager")
+        yield Fault(where, f"enforce-eager is on: each of the {speculation.k or 'k'} draft passes of a step "
+                           "launches every "
+                    "kernel from the host, and for a small draft that eager launch cost is most of its time.")
 
 
 RULES = (
@@ -144,6 +161,14 @@ RULES = (
          "error", "vllm/config/vllm.py (0.32)",
          Example(_EAGLE3.format("cudagraph-capture-sizes: [4, 8, 64]\nmax-cudagraph-capture-size: 128\n")),
          Example(_EAGLE3.format("cudagraph-capture-sizes: [4, 8, 64]\n")), _sizes_clash, releases="0.12 and newer"),
+    Rule("SPD346", "Graph sizes that sequence parallelism cannot have",
+         "With sequence parallelism, sizes have to be multiples of k + 1 and of the tensor parallel size, the "
+         "larger of which "
+         "must be a multiple of the other.", "Choose k so that k + 1 and the tensor parallel size divide one another.",
+         "error", "vllm/config/compilation.py of 0.11.2 to 0.32 (adjust_cudagraph_sizes_for_spec_decode); vllm "
+                  "pull 29036",
+         Example(_SHARDED.format(2), gpu="H200", gpus=8), Example(_SHARDED.format(1), gpu="H200", gpus=8),
+         _sequence_parallel, releases="0.11.1 and newer"),
     Rule("SPD344", "Draft model without CUDA graphs",
          "The V1 runner of 0.15 to 0.25 captures graphs for the draft and never replays them; the V2 runner has none.",
          "Use the V1 runner of 0.28 or newer.", "warn", "vllm pull 47460; vllm/v1/worker/gpu/spec_decode/standalone_ar "

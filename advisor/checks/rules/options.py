@@ -8,9 +8,14 @@ from collections.abc import Iterable, Mapping
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
+from advisor.checks.values import expected, said, taken_as_key
+from profiles.catalog.options import find_key, refuses_unknown_keys
 from profiles.schema import shown
 
 _CONFIG = ("speculative-config",)
+_JUDGED_ELSEWHERE = frozenset({"method", "model", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min",
+                               SCHEDULE, "tensor_parallel_size"})
+"""Keys whose values rules of their own judge."""
 _EAGLE3 = """\
 model: Qwen/Qwen3-8B
 max-num-seqs: 32
@@ -136,25 +141,30 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
     speculation, release = subject.speculation, subject.release
     if speculation is None:
         return
-    allowed = {
+    listed = {
         "rejection_sample_method": release.rejection_methods,
         "draft_sample_method": frozenset({"greedy", "probabilistic"}),
     }
-    for key, values in allowed.items():
-        value = speculation.settings.get(key)
-        if value is not None and release.accepts(key) and not (isinstance(value, str) and value in values):
-            hint = " (since 0.21: standard, with draft_sample_method probabilistic)" if value in (
-                "strict", "probabilistic") and key == "rejection_sample_method" else ""
-            yield Fault(speculation.path(key), f"{key} is {shown(value)}: vLLM {release.version} takes "
-                        f"{', '.join(sorted(values))}{hint}.")
+    for key, value in speculation.settings.items():
+        if value is None or not isinstance(key, str) or key in _JUDGED_ELSEWHERE or not release.accepts(key):
+            continue
+        if key in listed:
+            if not (isinstance(value, str) and value in listed[key]):
+                hint = " (since 0.21: standard, with draft_sample_method probabilistic)" if value in (
+                    "strict", "probabilistic") and key == "rejection_sample_method" else ""
+                yield Fault(speculation.path(key), f"{key} is {said(value)}: vLLM {release.version} takes "
+                            f"{', '.join(sorted(listed[key]))}{hint}.")
+            continue
+        if key.startswith("suffix_") and speculation.method != "suffix":
+            continue
+        found = find_key("speculative-config", key, release.rules)
+        if found is None or (not refuses_unknown_keys(release.rules) and found.kind not in ("int", "float")):
+            # Before 0.16 values were not validated: only a number can be told to be none.
+            continue
+        if not taken_as_key(found, value):
+            yield Fault(speculation.path(key), f"{key} is {said(value)}: vLLM {release.version} takes "
+                        f"{expected(found)}, and the server does not start.")
 
-
-def _misread_switch(subject: Subject) -> Iterable[Fault]:
-    for option in ("enforce-eager", "enable-prefix-caching", "async-scheduling", "enable-chunked-prefill"):
-        value = subject.config.get(option)
-        if isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off"):
-            yield Fault((option,), f"{option} is the text {value!r}: in a config file a switch is true or false "
-                        "without quotes.")
 
 
 _MISSING_K = _EAGLE3.replace("  num_speculative_tokens: 3\n", "")
@@ -200,13 +210,8 @@ RULES = (
          "error",
          "vllm/config/speculative.py (0.32)", Example(_MISSING_K), Example(_EAGLE3), _bad_k),
     Rule("SPD109", "Value that this release does not take",
-         "The key has a fixed list of values, which changed between releases.", "Use one of the values named.", "error",
-         "vllm/config/speculative.py of 0.18 to 0.33", Example(_EAGLE3 + "  rejection_sample_method: strict\n"),
-         Example(_EAGLE3 + "  rejection_sample_method: standard\n"), _bad_value, releases="0.18 and newer"),
-    Rule("SPD110", "Switch written as text",
-         "A quoted true or false is no switch: it becomes a value that the option does not take.",
-         "Write true or false without quotes.", "warn", "vllm/utils/argparse_utils.py (0.32)",
-         Example("model: Qwen/Qwen3-8B\nenforce-eager: 'false'\n"), Example("model: Qwen/Qwen3-8B\nenforce-eager: "
-                                                                            "false\n"),
-         _misread_switch),
+         "Each key has its type, choices or bounds, which changed between releases.", "Use a value that the key takes.",
+         "error",
+         "vllm/config/speculative.py of 0.12 to 0.33", Example(_EAGLE3 + "  rejection_sample_method: strict\n"),
+         Example(_EAGLE3 + "  rejection_sample_method: standard\n"), _bad_value, releases="0.12 and newer"),
 )

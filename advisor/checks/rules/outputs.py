@@ -66,8 +66,10 @@ def _adapters(subject: Subject) -> Iterable[Fault]:
                                       f"support the "
                     "two together (shape errors in the adapters' kernels).")
     elif not release.has("any_async_with_speculation"):
-        yield Fault(("enable-lora",), f"LoRA with speculation is untested in the V1 engine of vLLM {release.version}.",
-                    severity="warn")
+        crashes = speculation.is_lookup
+        yield Fault(("enable-lora",), f"LoRA with {speculation.method} in the V1 engine of vLLM {release.version}: "
+                    + ("adapters are mapped to one token a request, and the engine was reported to crash with drafts."
+                       if crashes else "the two are untested together."), severity=None if crashes else "warn")
     elif not speculation.is_lookup:
         yield Fault(("enable-lora",), "Adapters (LoRA) are applied to the target only: the drafter imitates the base "
                                       "model, "
@@ -123,7 +125,7 @@ RULES = (
          Example(_NGRAM.format(""), "0.28.0"), _tool_calls, releases="0.12 to 0.29"),
     Rule("SPD523", "LoRA with speculation", "The V0 engine never combined the two; later engines adapt the target "
                                             "only.",
-         "Serve adapters without speculation on this release.", "error", "vllm issues 4872 and 6912",
+         "Serve adapters without speculation on this release.", "error", "vllm issues 4872, 6912 and 20284",
          Example(_OLD + "enable-lora: true\n", "0.6.6", "A100-80GB"), Example(_OLD, "0.6.6", "A100-80GB"), _adapters),
     Rule("SPD524", "Text-only drafter under a multimodal target",
          "Draft models and parallel drafting see no images; 0.15 to 0.20 refuse them, later releases warn.",

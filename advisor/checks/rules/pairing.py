@@ -177,6 +177,22 @@ def _target_class(subject: Subject) -> Iterable[Fault]:
                     "with a RuntimeError.", severity=None if release.known else "warn")
 
 
+def _head_size(subject: Subject) -> Iterable[Fault]:
+    speculation, release = subject.speculation, subject.release
+    if (speculation is None or speculation.method not in ("eagle", "eagle3") or subject.draft is None
+            or subject.engine.runner != "v1" or not release.has("flash_head_sizes_fixed")):
+        return
+    config = traits.text_part(subject.draft.config)
+    heads, width = traits.attention_heads(subject.draft), traits.hidden_size(subject.draft)
+    size = config.get("head_dim")
+    if not isinstance(size, int) and heads and width:
+        size = width // heads
+    if isinstance(size, int) and size not in range(32, 257, 32):
+        yield Fault(speculation.path("model"), f"The head's attention heads are {size} wide: FlashAttention of vLLM "
+                    f"{release.version} supports 32, 64, ... 256 only, and the architecture of this head is not "
+                    "supported.")
+
+
 def _no_mask_token(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if speculation is None or subject.draft is None or not subject.draft.config:
@@ -274,6 +290,11 @@ RULES = (
          "vllm/config/speculative.py and model files of 0.8.5 to 0.32; vllm issue 25134",
          Example(_MOE3, "0.10.2", models={"models/head": _MOE_HEAD}),
          Example(_MOE3, "0.12.0", models={"models/head": _MOE_HEAD}), _target_class, releases="0.8.5 and newer"),
+    Rule("SPD224", "Head with attention heads of an unusual size",
+         "The V1 engine up to 0.10 runs EAGLE heads on FlashAttention only, whose head sizes are fixed.",
+         "Use a head with 64 or 128 wide attention heads, or vLLM 0.11 or newer.", "error", "vllm issue 27808",
+         Example(_EAGLE3, "0.10.2", models={"models/head": {"config": {**_HEAD["config"], "head_dim": 288}}}),
+         Example(_EAGLE3, "0.10.2", models={"models/head": _HEAD}), _head_size, releases="0.8.4 to 0.10"),
     Rule("SPD223", "Parallel drafting with a draft that was not trained for it",
          "Drafting all tokens in one pass needs a mask token in the draft's config.",
          "Remove parallel_drafting, or use a draft trained for it (PARD, P-EAGLE).", "error",

@@ -22,6 +22,11 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
     if speculation is None or stated is None or speculation.is_lookup:
         return
     whole, where = engine.tensor_parallel, speculation.path("draft_tensor_parallel_size")
+    if stated == whole > 1 and engine.runner == "v0" and not subject.release.has("v0_split_draft_may_be_stated"):
+        yield Fault(where, f"draft_tensor_parallel_size is {stated}: vLLM {subject.release.version} takes 1 only "
+                           "where it is "
+                    "stated, although the target's tensor parallel size is what it uses where it is "
+                    "not.", severity="error")
     if stated == whole or speculation.method not in METHODS:
         return
     refused = refused_split(stated, whole, METHODS[speculation.method], engine.runner) is not None
@@ -35,6 +40,11 @@ def _draft_split(subject: Subject) -> Iterable[Fault]:
     elif speculation.method == "draft_model" and engine.runner == "v0":
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: on this release's V0 "
                     "engine runs with a draft of a smaller TP have ended in shape errors and hangs.")
+    elif speculation.method in ("eagle", "eagle3", "mtp", "dflash") and engine.runner in ("v1", "v2"):
+        yield Fault(where, f"draft_tensor_parallel_size is 1, and a {speculation.method} drafter is split like its "
+                           "target "
+                    f"({whole}) all the same: the setting is not looked at.", severity="info",
+                    remedy="Leave draft_tensor_parallel_size out.")
     elif speculation.method == "draft_model":
         yield Fault(where, f"The draft runs at tensor parallel size 1 under a target at {whole}: the V2 runner neither "
                     "checks nor tests that (TP of draft and target differ).")
@@ -68,6 +78,8 @@ def _too_few_gpus(subject: Subject) -> Iterable[Fault]:
         return
     local = engine.whole("data-parallel-size-local")
     if local is not None and engine.tensor_parallel * engine.pipeline_parallel * local <= subject.gpu_count:
+        return
+    if needed <= subject.gpu_count * (engine.whole("nnodes", 1) or 1):
         return
     option = next((name for name in ("data-parallel-size", "pipeline-parallel-size", "tensor-parallel-size")
                    if subject.config.get(name) is not None), "tensor-parallel-size")
@@ -146,9 +158,21 @@ def _expert_hang(subject: Subject) -> Iterable[Fault]:
                     "the expert exchange, and the server hangs.")
 
 
+def _context_parallel(subject: Subject) -> Iterable[Fault]:
+    speculation, ranks = subject.speculation, subject.engine.whole("decode-context-parallel-size")
+    if speculation is None or speculation.is_lookup or ranks is None or ranks < 2 or subject.engine.runner == "v0":
+        return
+    yield Fault(("decode-context-parallel-size",), f"{speculation.method} with the decode context split over {ranks} "
+                "GPUs: local lengths are not kept right while drafts are accepted and rejected, and engines were "
+                "reported "
+                "to stop in the first drafted step.", severity="info" if speculation.model is None else None)
+
+
 _MTP_MOE = ("model: deepseek-ai/DeepSeek-R1\ndata-parallel-size: 2\ntensor-parallel-size: 4\nenable-expert-parallel: "
             "true\n"
             "max-num-seqs: 32\nspeculative-config:\n  method: mtp\n  num_speculative_tokens: 1\n")
+_DCP = ("model: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 8\n{}max-num-seqs: 32\nspeculative-config:\n"
+        "  method: eagle3\n  model: org/DeepSeek-R1-eagle3\n  num_speculative_tokens: 3\n")
 _STAGES = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: 2\npipeline-parallel-size: 2\n"
            "max-model-len: 8192\nspeculative-config:\n  method: eagle3\n  model: yuhuili/EAGLE3-LLaMA3.3-Instruct-70B\n"
            "  num_speculative_tokens: 3\n")
@@ -160,7 +184,7 @@ RULES = (
          "The V1 runner takes a draft model only split like its target; every runner takes 1 or the target's size "
          "only.",
          "Leave draft_tensor_parallel_size out: the target's tensor parallel size is the default.", "warn",
-         "vllm/v1/spec_decode/draft_model.py of 0.15 to 0.32; vllm issues 20364 and 31886",
+         "vllm/v1/spec_decode/draft_model.py of 0.15 to 0.32; vllm issues 10483, 20364, 31345 and 31886",
          Example(_PAIR + "  draft_tensor_parallel_size: 1\n", env=_V1, gpus=4),
          Example(_PAIR + "  draft_tensor_parallel_size: 4\n", env=_V1, gpus=4), _draft_split),
     Rule("SPD302", "Draft heads that do not divide", "Attention heads are dealt out evenly over the GPUs of a layer.",
@@ -205,4 +229,10 @@ RULES = (
          Example(_MTP_MOE.replace("data-parallel-size: 2\ntensor-parallel-size: 4", "tensor-parallel-size: 8"),
                  "0.21.0",
                  "H200", 8), _expert_hang, releases="0.10 to 0.32"),
+    Rule("SPD310", "Decode context parallelism with a drafter",
+         "Each rank holds part of every sequence; what a drafter needs of their lengths is being reworked.",
+         "Leave decode-context-parallel-size at 1, or serve without a drafter.", "warn",
+         "vllm issues 40791 and 50391 (open)", Example(_DCP.format("decode-context-parallel-size: "
+                                                                   "2\n"), gpu="H200", gpus=8),
+         Example(_DCP.format(""), gpu="H200", gpus=8), _context_parallel, releases="0.10.2 and newer"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from profiles.methods import METHODS
@@ -40,6 +41,11 @@ def _other_backends(subject: Subject) -> Iterable[Fault]:
     elif subject.platform == "xpu" and not release.has("xpu_speculation"):
         yield Fault(speculation.path(), f"The XPU backend of vLLM {release.version} does not support speculative "
                                         f"decoding.")
+    elif (subject.platform == "xpu" and release.has("xpu_hybrid_fault") and not speculation.is_lookup
+            and traits.is_hybrid(subject.target)):
+        yield Fault(speculation.path("method"), f"The XPU kernels of recurrent layers take no drafts in vLLM "
+                    f"{release.version}: a hybrid target with {speculation.method} fails in the first steps.",
+                    remedy="Use vLLM 0.29 or newer, or serve without speculation.")
     elif subject.platform == "rocm" and not release.has("rocm_heads") and speculation.method in ("eagle", "eagle3",
                                                                                                  "mtp"):
         if subject.engine.runner == "v1":
@@ -57,7 +63,8 @@ def _rocm_attention(subject: Subject) -> Iterable[Fault]:
     speculation, release = subject.speculation, subject.release
     if speculation is None or subject.platform != "rocm":
         return
-    backend = str(subject.config.get("attention-backend", subject.env.get("VLLM_ATTENTION_BACKEND", "")) or "").upper()
+    backend = str(subject.config.get("attention-backend", subject.env.get("VLLM_ATTENTION_BACKEND", "")) or ""
+                  ).upper() or _aiter_by_variable(subject)
     if "AITER" in backend and release.has("aiter_multi_token_fault"):
         yield Fault((), f"The attention backend {backend} of vLLM {release.version} takes one token a request: with "
                     "drafts, texts become wrong or the step fails.", remedy="Use another attention backend, or vLLM "
@@ -67,6 +74,14 @@ def _rocm_attention(subject: Subject) -> Iterable[Fault]:
         yield Fault(speculation.path("attention_backend"), f"The draft's attention_backend is {draft}, which ROCm does "
                                                            f"not "
                     "have: the drafter does not start.", remedy="Use TRITON_ATTN for the draft.")
+
+
+def _aiter_by_variable(subject: Subject) -> str:
+    """The backend that VLLM_ROCM_USE_AITER picks where none is named; empty where it picks none."""
+    on, off = ("1", "true"), ("0", "false")
+    if str(subject.env.get("VLLM_ROCM_USE_AITER", "")).lower() not in on:
+        return ""
+    return "" if str(subject.env.get("VLLM_ROCM_USE_AITER_MHA", "1")).lower() in off else "ROCM_AITER_FA"
 
 
 def _consumer_blackwell(subject: Subject) -> Iterable[Fault]:
@@ -105,7 +120,7 @@ RULES = (
     Rule("SPD682", "Backend that does not speculate", "TPUs never did in vLLM itself; Intel GPUs from 0.10 on; AMD "
                                                       "GPUs run "
          "heads on V1 from 0.10.1 on.", "Remove speculation, or use a newer release.", "error",
-         "vllm/platforms of 0.8.5 to 0.14; vllm pull 21496", Example(_NGRAM, "0.12.0", "TPU v6e"),
+         "vllm/platforms of 0.8.5 to 0.14; vllm pull 21496, issue 52262", Example(_NGRAM, "0.12.0", "TPU v6e"),
          Example(_NGRAM, "0.24.0", "MI300X"), _other_backends),
     Rule("SPD683", "Attention backend that does not take drafts on ROCm", "Verifying takes several tokens of a request "
                                                                           "at "

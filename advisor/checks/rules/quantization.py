@@ -12,6 +12,7 @@ from advisor.checks.subject import Subject
 _ONLINE = frozenset({"fp8", "mxfp8", "experts_int8", "bitsandbytes", "fp8_per_tensor", "fp8_per_block", "int8",
                      "torchao"})
 """Methods that vLLM applies while it loads an unquantised checkpoint."""
+_PLAIN_CACHES = frozenset({"auto", "bfloat16", "float16", "half", "float32"})
 _SAVED = frozenset({"compressed-tensors", "compressed_tensors"})
 
 
@@ -79,6 +80,31 @@ def _inherited(subject: Subject) -> Iterable[Fault]:
                                        f"fall.")
 
 
+def _quantised_cache(subject: Subject) -> Iterable[Fault]:
+    """The drafter's attention has to take the cache's format as well."""
+    speculation, release, engine = subject.speculation, subject.release, subject.engine
+    stated = subject.config.get("kv-cache-dtype")
+    if (speculation is None or not isinstance(stated, str) or stated in _PLAIN_CACHES or speculation.model is None
+            or speculation.settings.get("kv_cache_dtype") is not None or engine.runner not in ("v1", "v2")):
+        return
+    where = ("kv-cache-dtype",)
+    if speculation.method in ("eagle", "eagle3") and release.has("head_ignores_cache_dtype"):
+        yield Fault(where, f"kv-cache-dtype is {stated}, and the head of {speculation.method} computes in its own type "
+                    f"in vLLM {release.version}: the first request fails (query and key differ in type).",
+                    remedy="Leave the KV cache in 16 bit, or use vLLM 0.11 or newer.")
+    elif speculation.method in ("dflash", "dspark") and "mla" in stated:
+        yield Fault(where, f"kv-cache-dtype is {stated}, a layout of MLA targets, and the {speculation.method} "
+                           "head has "
+                    "ordinary attention and inherits it: no attention backend takes that, and loading ends.",
+                    remedy="Set speculative-config.kv_cache_dtype: auto."
+                    if release.accepts("kv_cache_dtype") else None)
+    elif (speculation.method == "dflash" and release.has("non_causal_cache_unquantised")
+            and not (subject.gpu is not None and str(subject.gpu.compute_capability).startswith("9."))):
+        yield Fault(where, f"kv-cache-dtype is {stated}, and the non-causal attention of dflash heads takes no "
+                           "quantised "
+                    f"cache in vLLM {release.version}: no backend is found, and loading ends.")
+
+
 _MTP = ("model: models/target\ntensor-parallel-size: 2\nmax-model-len: 16384\nmax-num-seqs: 32\nspeculative-config:\n"
         "  method: mtp\n  num_speculative_tokens: 1\n")
 _TARGET = {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "hidden_size": 4096,
@@ -109,4 +135,11 @@ RULES = (
          "Compare per-position acceptance with and without it.", "info", "vllm/config/speculative.py (0.32)",
          Example(_MTP + "quantization: fp8\n", gpus=2, models={"models/target": {"config": _TARGET}}),
          Example(_MTP, gpus=2, models={"models/target": {"config": _TARGET}}), _inherited),
+    Rule("SPD584", "Quantised KV cache that the drafter does not take",
+         "Target and drafter share one cache format unless the drafter is given its own (0.26 and newer).",
+         "Leave the KV cache in 16 bit, or use a method without KV of its own.", "error",
+         "vllm issues 21177, 41559 and 48380; vllm pulls 24505 and 42692",
+         Example(_DFLASH + "kv-cache-dtype: fp8\n", "0.20.0", "RTX 4090", models=_BLOCK),
+         Example(_DFLASH, "0.20.0", "RTX 4090", models=_BLOCK),
+         _quantised_cache, releases="0.8.4 to 0.10 (EAGLE), 0.20 and newer (block drafters)"),
 )

@@ -37,6 +37,9 @@ def _forced_v1(subject: Subject) -> Iterable[Fault]:
         lacking = "adaptive verification"
     elif speculation.method == "dflash" and "DFlash2DraftModel" in traits.architectures(subject.draft):
         lacking = "DFlash2 heads"
+    elif (speculation.method == "dflash" and subject.release.has("mixed_dflash_needs_v2")
+            and traits.mixes_windows(subject.draft)):
+        lacking = "drafts that mix sliding-window and full layers"
     if lacking is not None:
         yield Fault(speculation.path("method"), f"VLLM_USE_V2_MODEL_RUNNER=0 forces model runner V1, which has no "
                     f"{lacking}: the start is refused.")
@@ -56,6 +59,16 @@ def _bad_variable(subject: Subject) -> Iterable[Fault]:
     value = subject.env.get("VLLM_USE_V2_MODEL_RUNNER")
     if value is not None and str(value).strip() not in ("0", "1", ""):
         yield Fault((), f"VLLM_USE_V2_MODEL_RUNNER is {shown(value)}: vLLM reads it as a number and stops.")
+
+
+def _micro_batches(subject: Subject) -> Iterable[Fault]:
+    engine = subject.engine
+    if subject.speculation is None or engine.switch("enable-dbo") is not True or engine.forced_runner != "v2":
+        return
+    if subject.release.has("dbo_on_v2"):
+        yield Fault(("enable-dbo",), "VLLM_USE_V2_MODEL_RUNNER=1 forces model runner V2, which does not overlap "
+                                     "two batches "
+                    "(enable-dbo) of drafted steps: the start is refused.")
 
 
 RULES = (
@@ -79,4 +92,10 @@ RULES = (
     Rule("SPD144", "Runner variable that is neither 0 nor 1", "The variable is read as a number.", "Set it to 0 or 1.",
          "error", "vllm/envs.py (0.32)", Example(_EAGLE3, env={"VLLM_USE_V2_MODEL_RUNNER": "true"}),
          Example(_EAGLE3, env=_V1), _bad_variable, releases="0.12 and newer"),
+    Rule("SPD145", "Overlapped batches on the V2 runner with a drafter",
+         "Dual batch overlap slices a plain forward pass; a drafted one is not handled there yet.",
+         "Remove enable-dbo, or leave VLLM_USE_V2_MODEL_RUNNER unset.", "error",
+         "vllm/config/vllm.py of 0.30 to 0.32 (_get_dbo_unsupported_features)",
+         Example(_EAGLE3 + "enable-dbo: true\n", env=_V2),
+         Example(_EAGLE3, env=_V2), _micro_batches, releases="0.30 and newer"),
 )

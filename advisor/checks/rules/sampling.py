@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from profiles.methods import METHODS
 from profiles.yaml_lines import KeyPath
 
 _EPSILON = 1e-5
+_LARGE_BUFFER = 0.03
+"""Share of a GPU's memory from which on cached logits of drafts are missed in the KV cache."""
+_LOGIT_BYTES = {"v1": 4, "v2": 2}
 _NEUTRAL = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _EAGLE3 = ("model: models/target\nmax-model-len: 8192\nmax-num-seqs: 16\nspeculative-config:\n  method: ngram\n"
            "  num_speculative_tokens: 3\n  prompt_lookup_max: 4\n  prompt_lookup_min: 2\n")
@@ -132,6 +136,22 @@ def _greedy_drafts(subject: Subject) -> Iterable[Fault]:
                 "From vLLM 0.21 on, draft_sample_method: probabilistic can be tried.")
 
 
+def _logits_buffer(subject: Subject) -> Iterable[Fault]:
+    speculation, engine = subject.speculation, subject.engine
+    if (speculation is None or speculation.k is None or engine.runner not in ("v1", "v2")
+            or speculation.settings.get("draft_sample_method") != "probabilistic"):
+        return
+    words = traits.vocab_size(subject.target)
+    if words is None:
+        return
+    size = engine.max_num_seqs * speculation.k * words * _LOGIT_BYTES[engine.runner] / 2**30
+    if subject.gpu is not None and size >= _LARGE_BUFFER * subject.gpu.memory_gib:
+        yield Fault(speculation.path("draft_sample_method"), f"Probabilistic drafts keep the logits of every draft: "
+                    f"{engine.max_num_seqs} requests x {speculation.k} x {words} tokens of vocabulary are "
+                    f"{size:.1f} GiB of "
+                    "each GPU's memory, taken from the KV cache.")
+
+
 def _temperature(subject: Subject) -> tuple[float, bool]:
     """The temperature of requests, and whether anything states it: vLLM's own default is 1."""
     if subject.workload is not None and subject.workload.temperature is not None:
@@ -210,4 +230,11 @@ RULES = (
          Example(_EAGLE3, gpu="cpu", gpus=0, workload={"temperature": 0.8}, models=_with()),
          Example(_EAGLE3, gpu="cpu", gpus=0, workload={"temperature": 0}, models=_with()), _cpu_sampling,
          releases="0.32"),
+    Rule("SPD508", "Probabilistic drafts of many requests", "The drafter's logits are cached from one step to the "
+                                                            "next: "
+         "max_num_seqs x k x vocabulary.", "Lower max-num-seqs or k, or take greedy drafts.", "warn",
+         "vllm/v1/worker/gpu/spec_decode/speculator.py (0.32)",
+         Example(_HEAD.replace("max-num-seqs: 16", "max-num-seqs: 1024") + "  draft_sample_method: probabilistic\n",
+                 gpu="L4"),
+         Example(_HEAD + "  draft_sample_method: probabilistic\n"), _logits_buffer, releases="0.21 and newer"),
 )

@@ -15,6 +15,9 @@ _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 32\nspecul
            "  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
 _OLD = ("model: meta-llama/Llama-2-7b-chat-hf\nspeculative-model: '[ngram]'\nnum-speculative-tokens: 4\n"
         "ngram-prompt-lookup-max: 4\n")
+_SPLIT = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: 4\nmax-model-len: 8192\n"
+          "gpu-memory-utilization: 0.85\nspeculative-model: meta-llama/Llama-3.2-1B-Instruct\n"
+          "num-speculative-tokens: 3\n")
 
 
 def _works_async(method: str, release: Release) -> bool:
@@ -78,6 +81,27 @@ def _several_steps(subject: Subject) -> Iterable[Fault]:
                     "speculation.")
 
 
+def _chunked_on_v0(subject: Subject) -> Iterable[Fault]:
+    speculation, engine, release = subject.speculation, subject.engine, subject.release
+    if speculation is None or engine.runner != "v0" or engine.switch("enable-chunked-prefill") is not True:
+        return
+    where = ("enable-chunked-prefill",)
+    split = speculation.whole("draft_tensor_parallel_size") or engine.tensor_parallel
+    if not release.has("v0_chunked_prefill_speculates"):
+        yield Fault(where, f"Chunked prefill and speculation exclude each other in vLLM {release.version}: the "
+                           "server does "
+                    "not start.", remedy="Leave chunked prefill off.")
+    elif speculation.method == "mtp":
+        yield Fault(where, "Chunked prefill with MTP on the V0 engine: shapes differ as soon as several requests "
+                           "run, and "
+                    "the engine stops.")
+    elif not speculation.is_lookup and split > 1:
+        yield Fault(where, f"Chunked prefill with a draft split over {split} GPUs (tensor parallel): the V0 engine "
+                           "refuses "
+                    "the two together.", remedy="Leave chunked prefill off, or run the draft on one GPU "
+                    "(draft_tensor_parallel_size 1).")
+
+
 RULES = (
     Rule("SPD381", "Asynchronous scheduling that is refused",
          "Turned on explicitly, it has to be possible: with ngram, suffix, medusa and MLP speculators it is not.",
@@ -99,4 +123,9 @@ RULES = (
          "error",
          "vllm/engine/arg_utils.py of 0.8.5 to 0.10", Example(_OLD + "num-scheduler-steps: 8\n", "0.6.6", "A100-80GB"),
          Example(_OLD, "0.6.6", "A100-80GB"), _several_steps, releases="before 0.10"),
+    Rule("SPD385", "Chunked prefill with a draft on the old engine",
+         "Up to 0.6.3 the V0 engine refuses the two together, later where the draft runs on several GPUs.",
+         "Leave chunked prefill off.", "error", "vllm pulls 9291, 10136 and 15153; vllm issue 10276",
+         Example(_SPLIT + "enable-chunked-prefill: true\n", "0.6.6", "A100-80GB", 4),
+         Example(_SPLIT, "0.6.6", "A100-80GB", 4), _chunked_on_v0, releases="before 0.10"),
 )

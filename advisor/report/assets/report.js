@@ -39,7 +39,8 @@
       logLevel: 2,
     });
     view.tooltip(tooltip);
-    view.runAsync().catch((error) => {
+    // Twice: how many lines a legend takes is known once the width is, and only then how high the chart must be.
+    view.runAsync().then(() => view.resize().runAsync()).catch((error) => {
       console.error(error);
       fail(holder);
     });

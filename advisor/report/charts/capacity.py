@@ -5,34 +5,30 @@ from __future__ import annotations
 from typing import Literal
 
 from advisor.capacity.document import ArmPlan, CapacityPlan
+from advisor.capacity.words import full_name
 from advisor.report.charts.frame import MOST_LINES, Spec, by_name, framed, line_with_points, tooltip
-from advisor.report.wording import number, plain
+from advisor.report.wording import distinct, number
 
 Latency = Literal["ttft_ms", "tpot_ms"]
 TITLES: dict[Latency, str] = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
 
 
-def arm_name(arm: ArmPlan) -> str:
-    """An arm as charts and tables name it."""
-    if arm.role == "null":
-        return "no speculation"
-    return plain(f"{arm.label}, " + ("k by load" if arm.schedule else f"k={arm.k}"))
-
-
 def latency_chart(plan: CapacityPlan, what: Latency) -> Spec | None:
     """Mean and p95 of a latency against the arrival rate of one replica, where the engine keeps up, and the SLO."""
     arms = plan.arms[:MOST_LINES]
+    names = _names(arms)
     rows: list[Spec] = [
         {
-            "arm": arm_name(arm),
+            "arm": name,
             "rate": point.arrival_rate_rps,
+            "at": number(point.arrival_rate_rps),
             "mean": getattr(point, what),
             "p95": getattr(point, what.replace("_ms", "_p95_ms")),
             "words": f"{number(getattr(point, what))} ms",
             "high": f"{number(getattr(point, what.replace('_ms', '_p95_ms')))} ms",
             "running": number(point.running),
         }
-        for arm in arms
+        for name, arm in zip(names, arms, strict=True)
         for point in arm.curve
         if point.sustained
     ]
@@ -41,7 +37,7 @@ def latency_chart(plan: CapacityPlan, what: Latency) -> Spec | None:
     slo = getattr(plan, what)
     x = {"field": "rate", "type": "quantitative", "axis": {"title": "requests per second, one replica", "grid": False}}
     y = {"type": "quantitative", "axis": {"title": f"{TITLES[what]}, ms", "tickCount": 5}}
-    color, shape = by_name("arm", [arm_name(arm) for arm in arms])
+    color, shape = by_name("arm", names)
     layer: list[Spec] = [
         {
             "mark": {"type": "line", "strokeWidth": 1.25, "strokeDash": [3, 3], "tooltip": None},
@@ -50,7 +46,7 @@ def latency_chart(plan: CapacityPlan, what: Latency) -> Spec | None:
         *line_with_points(
             {"x": x, "y": {**y, "field": "mean"}, "color": color},
             shape,
-            tooltip(arm="arm", rate="requests/s", words="mean", high="p95", running="running"),
+            tooltip(arm="arm", at="requests/s", words="mean", high="p95", running="running"),
         ),
     ]
     if slo is not None:
@@ -80,7 +76,7 @@ def latency_sentence(plan: CapacityPlan, what: Latency) -> str:
     if not shared:
         return f"No rate that was simulated is one that every arm keeps up with.{limit}"
     rate = max(shared)
-    said = [f"{arm_name(arm)} {number(getattr(points[rate], what))} ms"
+    said = [f"{full_name(arm)} {number(getattr(points[rate], what))} ms"
             for arm, points in zip(plan.arms, kept, strict=True)]
     return f"{TITLES[what].capitalize()} at {number(rate)} requests per second, mean: {'; '.join(said)}.{limit}"
 
@@ -88,9 +84,10 @@ def latency_sentence(plan: CapacityPlan, what: Latency) -> str:
 def fleet_chart(plan: CapacityPlan) -> Spec | None:
     """Replicas against growth of the peak, with the interval of the highest rate."""
     arms = plan.arms[:MOST_LINES]
+    names = _names(arms)
     rows: list[Spec] = [
         {
-            "arm": arm_name(arm),
+            "arm": name,
             "growth": f"{fleet.growth:g}",
             "order": fleet.growth,
             "replicas": fleet.replicas,
@@ -99,12 +96,11 @@ def fleet_chart(plan: CapacityPlan) -> Spec | None:
             "spread": f"{fleet.replicas_low} to {fleet.replicas_high}",
             "month": "–" if fleet.usd_per_month is None else f"${fleet.usd_per_month:,.0f}",
         }
-        for arm in arms
+        for name, arm in zip(names, arms, strict=True)
         for fleet in arm.fleets
     ]
     if not rows:
         return None
-    names = [arm_name(arm) for arm in arms]
     color, _ = by_name("arm", names)
     x = {
         "field": "growth",
@@ -146,9 +142,19 @@ def fleet_sentence(plan: CapacityPlan) -> str:
         if arm.fleets:
             fleet = arm.fleets[0]
             money = "" if fleet.usd_per_month is None else f", ${fleet.usd_per_month:,.0f} a month"
-            said.append(f"{arm_name(arm)}: {fleet.replicas} ({fleet.replicas_low} to {fleet.replicas_high}){money}")
+            said.append(f"{full_name(arm)}: {fleet.replicas} ({fleet.replicas_low} to {fleet.replicas_high}){money}")
     if not said:
         return "How many replicas the peak takes is not answered."
     peak = plan.traffic.peak_rate_rps
     at = "" if peak is None else f" of {number(peak)} requests per second"
     return f"Replicas for the peak{at}: {'; '.join(said)}."
+
+
+def left_out(plan: CapacityPlan) -> str:
+    """What of a plan its charts do not draw; empty where they draw it all."""
+    return "" if len(plan.arms) <= MOST_LINES else (
+        f" The chart draws the first {MOST_LINES} of {len(plan.arms)}, the table has all.")
+
+
+def _names(arms: tuple[ArmPlan, ...]) -> list[str]:
+    return distinct([full_name(arm) for arm in arms])

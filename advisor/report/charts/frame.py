@@ -39,6 +39,8 @@ def framed(height: int, description: str, **rest: Any) -> Spec:
             "legend": {
                 "orient": "top",
                 "direction": "horizontal",
+                # As many beside each other as a narrow screen holds.
+                "columns": {"expr": "max(1, floor(width / 125))"},
                 "title": None,
                 "labelColor": "var(--ink)",
                 "labelFontSize": 12,
@@ -46,7 +48,7 @@ def framed(height: int, description: str, **rest: Any) -> Spec:
                 "symbolStrokeWidth": 2,
                 "symbolOpacity": 1,
                 "unselectedOpacity": 0.8,
-                "labelLimit": 260,
+                "labelLimit": 290,
                 "columnPadding": 14,
                 "offset": 8,
             },

@@ -5,16 +5,17 @@ from __future__ import annotations
 from advisor.record import Record
 from advisor.report.charts.frame import MOST_LINES, Spec, by_name, framed, line_with_points, tooltip
 from advisor.report.curves import Curve
-from advisor.report.wording import percent, plain
+from advisor.report.wording import distinct, percent, plain
 
 
 def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
     """Per-position acceptance of each candidate with its interval."""
     labels = [curve.label for curve in found if curve.label in record.per_position]
     labels = (labels + [label for label in record.per_position if label not in labels])[:MOST_LINES]
+    names = distinct([plain(label) for label in labels])
     rows = [
         {
-            "candidate": plain(label),
+            "candidate": name,
             "position": index + 1,
             "accepted": q.value,
             "low": q.value if q.low is None else max(0.0, q.low),
@@ -23,12 +24,12 @@ def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
             "interval": "–" if q.low is None or q.high is None else f"{100 * q.low:.0f}–{100 * q.high:.0f} %",
             "source": q.source.value,
         }
-        for label in labels
+        for name, label in zip(names, labels, strict=True)
         for index, q in enumerate(record.per_position[label])
     ]
     if not rows:
         return None
-    color, shape = by_name("candidate", [plain(label) for label in labels])
+    color, shape = by_name("candidate", names)
     x = {
         "field": "position",
         "type": "ordinal",

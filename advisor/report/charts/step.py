@@ -30,7 +30,8 @@ def step_chart(curve: Curve) -> Spec | None:
     most = max(sum(bar[1:4]) for bar in bars)
     x = {
         "type": "quantitative",
-        "scale": {"domain": [0, most * 1.42], "nice": False},
+        # Room for the words beside the longest bar, whatever the width.
+        "scale": {"domainMin": 0, "domainMax": {"expr": f"{most:.6g} * width / max(60, width - 130)"}, "nice": False},
         "axis": {"title": "milliseconds of one step", "tickCount": 5},
     }
     named, layer = stacked_bars(

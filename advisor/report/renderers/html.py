@@ -16,7 +16,14 @@ from markupsafe import Markup, escape
 
 from advisor.record import Record
 from advisor.report.capacity import capacity_notes, fleet_table, latency_table
-from advisor.report.charts.capacity import TITLES, fleet_chart, fleet_sentence, latency_chart, latency_sentence
+from advisor.report.charts.capacity import (
+    TITLES,
+    fleet_chart,
+    fleet_sentence,
+    latency_chart,
+    latency_sentence,
+    left_out,
+)
 from advisor.report.charts.draft import draft_chart
 from advisor.report.charts.load import load_chart, load_sentence
 from advisor.report.charts.memory import memory_chart
@@ -169,11 +176,13 @@ def _capacity(record: Record) -> list[Figure]:
         return []
     rates = latency_table(plan)
     figures = [
-        Figure(f"rate-{what[:4]}", name, latency_sentence(plan, what), _embed(latency_chart(plan, what)), rates)
+        Figure(f"rate-{what[:4]}", name, latency_sentence(plan, what) + left_out(plan),
+               _embed(latency_chart(plan, what)), rates)
         for what, name in TITLES.items()
     ]
     if any(arm.fleets for arm in plan.arms):
-        fleet = Figure("fleet", "replicas", fleet_sentence(plan), _embed(fleet_chart(plan)), fleet_table(plan))
+        words = fleet_sentence(plan) + left_out(plan)
+        fleet = Figure("fleet", "replicas", words, _embed(fleet_chart(plan)), fleet_table(plan))
         figures.append(fleet)
     return figures
 

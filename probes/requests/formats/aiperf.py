@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probes.requests.shapes import SECONDS, Found, Head, Place, RecordFormat, TableFormat, Total, at, number
+from probes.requests.shapes import (
+    SECONDS,
+    Found,
+    Head,
+    Place,
+    RecordFormat,
+    TableFormat,
+    Total,
+    at,
+    nothing_succeeded,
+    number,
+)
 
 _MARKS = ("p50", "p90", "p95", "p99", "max")
 
@@ -39,12 +50,16 @@ def _read_summary(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
         requests = _stat(document, "request_count") or number(at(document, "request_latency.count")) or 0
         duration, latency = _seconds(document, "benchmark_duration"), _seconds(document, "request_latency")
         rate = _stat(document, "request_throughput")
+        failed = int(_stat(document, "error_request_count") or 0)
         names = at(document, "input_config.endpoint.model_names") or at(document, "input_config.models.items") or []
         models = tuple(str(one.get("name")) if isinstance(one, dict) else str(one) for one in names)
+        if not requests:
+            yield nothing_succeeded(failed, models)
+            continue
         mean = rate * latency if rate is not None and latency is not None else None
         yield Total(
             requests=int(requests),
-            failed=int(_stat(document, "error_request_count") or 0),
+            failed=failed,
             duration=duration,
             rate=rate,
             prompt=_lengths(document, "input_sequence_length"),

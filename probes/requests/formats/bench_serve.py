@@ -1,26 +1,42 @@
-"""Results of `vllm bench serve` and its relatives: totals, and every request where --save-detailed was given."""
+"""Results of `vllm bench serve` and its relatives (SGLang's, TensorRT-LLM's, InferenceX's): totals, and every request
+where --save-detailed was given."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from probes.requests.shapes import Bad, Found, Head, Note, RecordFormat, Row, Total, number
+from probes.requests.shapes import (
+    Bad,
+    Found,
+    Head,
+    Note,
+    RecordFormat,
+    Row,
+    Statistic,
+    Total,
+    nothing_succeeded,
+    number,
+)
+from probes.requests.speculation import shares, speculation
 
 _MARK = {"total_input_tokens", "total_output_tokens"}
+_E2E = ("e2el", "e2e_latency")
+_PERCENT = 0.01
 
 
 def _recognises(head: Head) -> bool:
     return bool(head.first()) and set(head.first()) >= _MARK and bool({"duration", "completed"} & set(head.first()))
 
 
-def _seconds(document: Mapping[str, Any], what: str) -> float | None:
-    """Means first, else medians; keys without `_ms` are seconds (InferenceX)."""
-    for mark in ("mean", "median"):
-        if (value := number(document.get(f"{mark}_{what}_ms"))) is not None:
+def _seconds(document: Mapping[str, Any], statistic: Statistic, *names: str) -> float | None:
+    """A latency in seconds; keys without `_ms` are seconds (InferenceX)."""
+    for what in names:
+        if (value := number(document.get(f"{statistic}_{what}_ms"))) is not None:
             return value / 1e3
-        if (value := number(document.get(f"{mark}_{what}"))) is not None:
+        if (value := number(document.get(f"{statistic}_{what}"))) is not None:
             return value
     return None
 
@@ -49,16 +65,23 @@ def _detailed(document: Mapping[str, Any]) -> Iterator[Row | Bad]:
 
 
 def _total(document: Mapping[str, Any]) -> Total:
-    done = int(number(document.get("completed")) or 0)
+    models = tuple(str(document[key]) for key in ("model_id",) if document.get(key))
+    done = int(number(document.get("completed", document.get("num_prompts"))) or 0)
+    failed = int(number(document.get("failed")) or 0)
+    if not done:
+        return nothing_succeeded(failed, models)
     duration = number(document.get("duration"))
     sums = {name: number(document.get(f"total_{name}_tokens")) or 0.0 for name in ("input", "output")}
-    ttft, tpot = _seconds(document, "ttft"), _seconds(document, "tpot")
-    latency = _seconds(document, "e2el")
-    output = sums["output"] / done if done else 0.0
-    basis = "Little's law: requests times mean latency over the duration"
+    output = sums["output"] / done
+    # Some state medians only. A median is no mean: it keeps its name, also in what is worked out from it.
+    statistic: Statistic = "mean" if _seconds(document, "mean", "ttft", "tpot", *_E2E) is not None else "median"
+    ttft, tpot = _seconds(document, statistic, "ttft"), _seconds(document, statistic, "tpot")
+    latency = _seconds(document, statistic, *_E2E)
+    basis = f"Little's law: requests times {statistic} latency over the duration"
     if latency is None and ttft is not None and tpot is not None:
         latency = ttft + max(0.0, output - 1) * tpot
-        basis = "Little's law: requests times (mean TTFT + output tokens times mean TPOT) over the duration"
+        basis = (f"Little's law: requests times ({statistic} TTFT + output tokens times {statistic} TPOT) over the "
+                 "duration")
     load = done * latency / duration if done and latency and duration else None
     limit = number(document.get("max_concurrency"))
     named = {} if load is None else {"mean": min(load, limit) if limit else load}
@@ -66,19 +89,28 @@ def _total(document: Mapping[str, Any]) -> Total:
         named["max"] = limit
     notes = [f"{name.replace('_', ' ')}: {document[name]}" for name in ("request_rate",) if document.get(name)]
     return Total(
-        requests=done, failed=int(number(document.get("failed")) or 0), duration=duration,
+        requests=done, failed=failed, duration=duration,
         rate=number(document.get("request_throughput")) or (done / duration if done and duration else None),
-        prompt={"mean": sums["input"] / done} if done else {}, output={"mean": output} if done else {},
-        ttft=ttft, tpot=tpot, latency=latency, concurrency=named, concurrency_basis=basis if named else "",
-        models=tuple(str(document[key]) for key in ("model_id",) if document.get(key)), notes=tuple(notes),
-        engine=_speculation(document),
+        prompt={"mean": sums["input"] / done}, output={"mean": output},
+        ttft=ttft, tpot=tpot, latency=latency, statistic=statistic, concurrency=named,
+        concurrency_basis=basis if named else "", models=models, notes=tuple(notes), engine=_speculation(document),
     )
 
 
 def _speculation(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    keys = {key.removeprefix("spec_decode_"): value if (value := number(document[key])) is not None else document[key]
-            for key in document if key.startswith("spec_decode_")}
-    return {"speculation": keys} if keys else None
+    """Rates are percent in this document, those by position fractions."""
+    def value(*names: str) -> float | None:
+        return next((v for name in names if (v := number(document.get(name))) is not None), None)
+
+    rate = value("spec_decode_acceptance_rate")
+    found = speculation(
+        drafts=value("spec_decode_num_drafts"),
+        draft_tokens=value("spec_decode_draft_tokens", "spec_decode_num_draft_tokens"),
+        accepted_tokens=value("spec_decode_accepted_tokens", "spec_decode_num_accepted_tokens"),
+        stated_rate=None if rate is None else rate * _PERCENT,
+        stated_length=value("spec_decode_acceptance_length", "accept_length"),
+        per_position=shares(document.get("spec_decode_per_position_acceptance_rates")))
+    return {"speculation": found} if found else None
 
 
 def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
@@ -88,29 +120,35 @@ def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
                 yield Bad("no benchmark result", line)
                 continue
             rows = list(_detailed(document))
-            if not rows:
-                yield _total(document)
+            total = _total(document)
+            if not any(isinstance(row, Row) and not row.failed for row in rows):
+                yield from (row for row in rows if isinstance(row, Bad))
+                failed = max(total.failed, sum(isinstance(row, Row) for row in rows))
+                yield replace(total, failed=failed)
                 continue
             yield from rows
             if all(isinstance(row, Bad) or row.arrival is None for row in rows):
-                total = _total(document)
                 yield Total(duration=total.duration, rate=total.rate, concurrency=total.concurrency,
                             concurrency_basis=total.concurrency_basis, models=total.models, engine=total.engine)
-            elif document.get("model_id"):
-                yield Total(models=(str(document["model_id"]),), engine=_speculation(document))
+            elif total.models or total.engine:
+                yield Total(models=total.models, engine=total.engine)
 
 
 # --- the table on the console --------------------------------------------------------------------------------------
-_LINE = re.compile(r"^([A-Z][^:]*?)(?: \((?:s|ms|req/s|tok/s|%)\))?:\s+([-+0-9.eE]+)\s*$")
+_LINE = re.compile(r"^\s*([A-Z][^:]*?)(?: \((?:s|ms|req/s|tok/s|%)\))?:\s+([-+0-9.eE]+)\s*$")
 _NAMES = {
     "Successful requests": "completed", "Failed requests": "failed", "Benchmark duration": "duration",
     "Total input tokens": "total_input_tokens", "Total generated tokens": "total_output_tokens",
-    "Maximum request concurrency": "max_concurrency", "Request throughput": "request_throughput",
-    "Mean TTFT": "mean_ttft_ms", "Mean TPOT": "mean_tpot_ms", "Mean E2EL": "mean_e2el_ms",
+    "Maximum request concurrency": "max_concurrency", "Max request concurrency": "max_concurrency",
+    "Request throughput": "request_throughput",
     "Acceptance rate": "spec_decode_acceptance_rate", "Acceptance length": "spec_decode_acceptance_length",
-    "Drafts": "spec_decode_num_drafts", "Draft tokens": "spec_decode_num_draft_tokens",
-    "Accepted tokens": "spec_decode_num_accepted_tokens",
+    "Accept length": "accept_length",
+    "Drafts": "spec_decode_num_drafts", "Draft tokens": "spec_decode_draft_tokens",
+    "Accepted tokens": "spec_decode_accepted_tokens",
+    **{f"{word} {what}": f"{word.lower()}_{key}_ms" for word in ("Mean", "Median")
+       for what, key in (("TTFT", "ttft"), ("TPOT", "tpot"), ("E2EL", "e2el"), ("E2E Latency", "e2e_latency"))},
 }
+_POSITION = re.compile(r"^\s*Position (\d+):\s+([\d.]+)\s*%?\s*$")
 _TITLE = "Serving Benchmark Result"
 
 
@@ -122,6 +160,9 @@ def _read_console(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
             if table:
                 yield _total(table)
             table, tables = {}, tables + 1
+        elif table is not None and (found := _POSITION.match(line)):
+            # Printed in percent; the same key of the JSON result holds fractions.
+            table.setdefault("spec_decode_per_position_acceptance_rates", []).append(float(found[2]) * _PERCENT)
         elif table is not None and (found := _LINE.match(line)) and found[1] in _NAMES:
             table[_NAMES[found[1]]] = found[2]
     if table:

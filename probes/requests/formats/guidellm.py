@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probes.requests.shapes import Bad, Found, Head, Note, RecordFormat, Row, Total, at, number
+from probes.requests.shapes import Bad, Found, Head, Note, RecordFormat, Row, Total, at, nothing_succeeded, number
 
 
 def _recognises(head: Head) -> bool:
@@ -52,10 +52,13 @@ def _total(benchmark: Mapping[str, Any]) -> Total:
     end = _any(benchmark, "end_time", "run_stats.end_time")
     ttft, tpot = stat("time_to_first_token_ms"), stat("time_per_output_token_ms") or stat("inter_token_latency_ms")
     running = stat("request_concurrency")
+    done = int(_any(metrics, "request_totals.successful", "request_latency.successful.count",
+                    "requests_per_second.successful.count") or 0)
+    failed = int(_any(metrics, "request_totals.errored") or 0)
+    if failed and not done:
+        return nothing_succeeded(failed)
     return Total(
-        requests=int(_any(metrics, "request_totals.successful", "request_latency.successful.count",
-                          "requests_per_second.successful.count") or 0),
-        failed=int(_any(metrics, "request_totals.errored") or 0),
+        requests=done, failed=failed,
         duration=_any(benchmark, "duration") or (end - start if start is not None and end is not None else None),
         rate=stat("requests_per_second"),
         prompt=lengths("prompt_token_count", "prompt_tokens"), output=lengths("output_token_count", "output_tokens"),

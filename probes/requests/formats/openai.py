@@ -11,6 +11,7 @@ from typing import Any
 
 from probes.requests.clock import moment
 from probes.requests.shapes import Bad, Found, Head, Note, Place, RecordFormat, Row, TableFormat, at, number
+from probes.requests.text_columns import text_plan
 from probes.requests.texts import view_of
 from probes.requests.vocabulary import VOCABULARY
 
@@ -79,5 +80,6 @@ FORMATS = (
         },
         rank=45,
     ),
-    RecordFormat(name="texts", title="prompts and answers as text", recognises=_text, read=_read, rank=70),
+    RecordFormat(name="texts", title="prompts and answers as text", recognises=_text, read=_read, rank=70,
+                 as_columns=text_plan),
 )

@@ -8,22 +8,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from probes.requests.shapes import Found, Head, Note, RecordFormat, Row, Total
+from probes.requests.shapes import Found, Head, Note, RecordFormat, Row, Total, number
+from probes.requests.speculation import speculation
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\[[0-9;]+m(?=[\s(])|\[0;0m")
-_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_WRAPPED_STAMP = re.compile(r"\b\d{4}-(\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
+"""Of what passes a log on (containers, journals), where the engine writes no time of its own."""
 _POST = re.compile(r'"POST (/v1/(?:chat/completions|completions|responses|messages)|/generate)[^"]*" (\d{3})')
 _OTHER_POST = re.compile(r'"POST (/[^ "]*)[^"]*" (\d{3})')
 _SPEED = re.compile(
     r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, "
-    r"(?:Swapped: \d+ reqs, )?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
+    r"(?:[A-Z]\w+: \d+ reqs, )*?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
     r"(?:.*?Prefix cache hit rate: ([\d.]+)%)?")
-_SPEC = re.compile(r"SpecDecoding metrics: .*?Accepted: (\d+) tokens, Drafted: (\d+) tokens, Per-position acceptance "
-                   r"rate: ([\d., ]*\d)")
+_SPEC = re.compile(r"SpecDecoding metrics: (.*?)Accepted: (\d+) tokens, Drafted: (\d+) tokens"
+                   r"(?:, Per-position acceptance rate: ([\d., ]*\d))?")
+_SPEC_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)")
 _SPEC_V0 = re.compile(r"Speculative metrics: .*?Number of speculative tokens: (\d+), Number of accepted tokens: (\d+), "
                       r"Number of draft tokens: (\d+), Number of emitted tokens: (\d+)")
 _INIT = re.compile(r"Initializing (?:a|an) (?:V1 )?LLM engine \(v?([^)\s]+)\) with config: (.*)")
 _API = re.compile(r"vLLM API server version ([0-9][\w.+]*)")
+_BANNER = re.compile(r"[▀▄█].*\bversion ([0-9][\w.+]*)")
 _CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
 _SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
 _REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)"
@@ -57,6 +62,10 @@ class _Log:
     accepted: int = 0
     drafted: int = 0
     spec_lines: int = 0
+    drafts_only: float = 0.0
+    """Drafts of lines without rates by position."""
+    without_drafts: bool = False
+    """Whether some line leaves its drafts unknown."""
     ks: dict[int, list[float]] = field(default_factory=dict)
     """k to [drafts, drafts times acceptance at position 0, 1, ...]."""
     sums_v0: dict[str, int] | None = None
@@ -64,12 +73,15 @@ class _Log:
 
 
 def _seconds(line: str) -> float | None:
-    found = _STAMP.search(line)
-    if found is None:
+    if found := _STAMP.search(line):
+        stamp = found[1]
+    elif found := _WRAPPED_STAMP.search(line[:80]):
+        stamp = f"{found[1]} {found[2]}"
+    else:
         return None
     try:
         # The log has no year; a leap year lets 29 February be.
-        return datetime.strptime(f"2024-{found[1]}+0000", "%Y-%m-%d %H:%M:%S%z").timestamp()
+        return datetime.strptime(f"2024-{stamp}+0000", "%Y-%m-%d %H:%M:%S%z").timestamp()
     except ValueError:
         return None
 
@@ -80,8 +92,9 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
         log.times.append(_seconds(line))
         log.hits = float(found[6]) / 100 if found[6] else log.hits
     elif (found := _SPEC.search(line)) is not None:
-        shares = [float(one) for one in found[3].split(",")]
-        _spec(log, int(found[1]), int(found[2]), len(shares), shares)
+        shares = [value for one in (found[4] or "").split(",") if (value := number(one)) is not None]
+        length = _SPEC_LENGTH.search(found[1])
+        _spec(log, int(found[2]), int(found[3]), shares, number(length[1]) if length else None)
     elif (found := _SPEC_V0.search(line)) is not None:
         # Running sums of an engine before V1, not of an interval: the last line holds all.
         log.sums_v0 = {"k": int(found[1]), "accepted_tokens": int(found[2]), "draft_tokens": int(found[3]),
@@ -98,7 +111,7 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
             log.models[model[1]] = None
         if config := _SPEC_CONFIG.search(found[2]):
             log.configs[config[1]] = None
-    elif (found := _API.search(line)) is not None:
+    elif (found := _API.search(line) or _BANNER.search(line)) is not None:
         log.versions[found[1]] = None
     elif " GiB" in line or " GB" in line or "KV cache size" in line or "Maximum concurrency" in line:
         for name, pattern in _SIZES.items():
@@ -112,10 +125,16 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
         yield Row(arrival=_seconds(line), prompt=prompt, temperature=float(heat[1]) if heat else None, id=found[1])
 
 
-def _spec(log: _Log, accepted: int, drafted: int, k: int, shares: list[float]) -> None:
+def _spec(log: _Log, accepted: int, drafted: int, shares: list[float], length: float | None) -> None:
     log.spec_lines += 1
     log.accepted += accepted
     log.drafted += drafted
+    k = len(shares)
+    if not k:
+        # The first releases with this line gave no rates by position, and their drafts follow from the length alone.
+        log.drafts_only += accepted / (length - 1) if length is not None and length > 1 else 0.0
+        log.without_drafts |= length is None or (length <= 1 and drafted > 0)
+        return
     sums = log.ks.setdefault(k, [0.0] * (k + 1))
     drafts = drafted / k
     sums[0] += drafts
@@ -126,15 +145,13 @@ def _spec(log: _Log, accepted: int, drafted: int, k: int, shares: list[float]) -
 def _speculation(log: _Log) -> dict[str, Any] | None:
     if not log.spec_lines:
         return None
-    drafts = sum(sums[0] for sums in log.ks.values())
-    width = max(log.ks)
+    by_position = sum(sums[0] for sums in log.ks.values())
+    width = max(log.ks, default=0)
     positions = [sum(sums[i] for k, sums in log.ks.items() if i <= k) for i in range(1, width + 1)]
-    return {
-        "lines": log.spec_lines, "k": sorted(log.ks), "drafts": drafts, "accepted_tokens": log.accepted,
-        "draft_tokens": log.drafted, "acceptance_rate": log.accepted / log.drafted if log.drafted else None,
-        "acceptance_length": 1 + log.accepted / drafts if drafts else None,
-        "per_position": [round(one / drafts, 4) if drafts else 0.0 for one in positions],
-    }
+    return speculation(
+        drafts=None if log.without_drafts else by_position + log.drafts_only, draft_tokens=log.drafted,
+        accepted_tokens=log.accepted, lines=log.spec_lines, k=sorted(log.ks),
+        per_position=[round(one / by_position, 4) if by_position else 0.0 for one in positions])
 
 
 def _engine(log: _Log) -> dict[str, Any]:

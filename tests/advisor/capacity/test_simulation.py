@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.capacity import simulation
 from advisor.capacity.arrivals import Arrivals, from_process
-from advisor.capacity.bounds import MeanRequest, saturation_rps, single_server_wait_s
+from advisor.capacity.bounds import MeanRequest, saturation_rps
 from advisor.capacity.rates import DEFAULT_EFFORT, Stream, saturated_rps
 from advisor.capacity.simulation import EngineModel, Run, simulate
 from profiles.workload import Lengths
 from tests.advisor.capacity.engines import engine, requests
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_one_request_takes_its_prefill_and_one_step_a_token() -> None:
@@ -183,7 +192,8 @@ def test_an_engine_for_one_request_at_a_time_waits_as_pollaczek_and_khinchine_sa
         arrivals = from_process(rate, 8000, Lengths(mean=10), Lengths(mean=10), seed=seed, spread=0.0)
         run = simulate(model, arrivals, compiled=False)
         waits.append(float((run.ttft_ms - 10.0).mean()) / 1000.0)
-    assert float(np.mean(waits)) == pytest.approx(single_server_wait_s(rate, 0.1, 0.01), rel=0.1)
+    # Rate times the mean square of the service, over twice what is left of the server.
+    assert float(np.mean(waits)) == pytest.approx(rate * 0.1**2 / (2.0 * (1.0 - load)), rel=0.1)
 
 
 @pytest.mark.parametrize(("k", "kv"), [(0, None), (3, None), (0, 12_000), (3, 20_000)])
@@ -193,3 +203,72 @@ def test_saturation_agrees_with_mean_values(k: int, kv: int | None) -> None:
     simulated = saturated_rps(model, stream, DEFAULT_EFFORT)
     bound = saturation_rps(model, MeanRequest(300, 0, 120))
     assert 0.75 * bound < simulated < 1.05 * bound
+
+
+# --- a loop that ends, and that can be ended -------------------------------------------------------------------------
+@settings(max_examples=25, deadline=None)
+@given(rows=arrival_lists, kv=st.one_of(st.none(), st.integers(400, 1500)), k=st.integers(0, 3),
+       at_once=st.integers(1, 50))
+def test_a_run_in_pieces_is_the_run_in_one_piece(
+    rows: list[tuple[float, int, int, float]], kv: int | None, k: int, at_once: int
+) -> None:
+    arrivals, model = _arrivals(rows), _model(4, 100, kv, k)
+    whole = simulate(model, arrivals, compiled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "STEPS_AT_ONCE", at_once)
+        pieces = simulate(model, arrivals, compiled=False)
+    assert pieces.finish_s.tolist() == whole.finish_s.tolist()
+    assert pieces.first_token_s.tolist() == whole.first_token_s.tolist()
+    assert (pieces.busy_s, pieces.steps, pieces.mean_kv_tokens) == (whole.busy_s, whole.steps, whole.mean_kv_tokens)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=arrival_lists, seqs=st.integers(1, 8), budget=st.integers(4, 400),
+       kv=st.one_of(st.none(), st.integers(400, 1500)), k=st.integers(0, 3))
+def test_there_are_no_more_steps_than_tokens(
+    rows: list[tuple[float, int, int, float]], seqs: int, budget: int, kv: int | None, k: int
+) -> None:
+    arrivals = _arrivals(rows)
+    run = simulate(_model(seqs, budget, kv, k), arrivals, compiled=False)
+    assert run.steps <= int(arrivals.prompt_tokens.sum() + arrivals.output_tokens.sum())
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf])
+def test_a_time_that_never_comes_is_refused_instead_of_waited_for(time: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        simulate(engine(), requests([0.0, time], [10, 10], [5, 5]), compiled=False)
+    with pytest.raises(ValueError, match="finite"):
+        simulate(engine(base_ms=time), requests([0.0], [10], [5]), compiled=False)
+
+
+def test_arrivals_out_of_order_and_empty_requests_are_refused() -> None:
+    with pytest.raises(ValueError, match="rising order"):
+        simulate(engine(), requests([1.0, 0.0], [10, 10], [5, 5]), compiled=False)
+    with pytest.raises(ValueError, match="at least one token"):
+        simulate(engine(), requests([0.0], [0], [5]), compiled=False)
+
+
+@pytest.mark.parametrize("compiled", [
+    False,
+    pytest.param(True, marks=pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no numba")),
+])
+def test_a_signal_ends_a_simulation_that_would_take_hours(compiled: bool) -> None:
+    program = f"""
+import numpy as np
+from advisor.capacity.simulation import simulate
+from tests.advisor.capacity.engines import engine, requests
+print("begun", flush=True)
+simulate(engine(base_ms=0.0), requests([0.0], [10], [10**12]), compiled={compiled})
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"begun\n"
+        child.send_signal(signal.SIGINT)
+        # Hours without the pauses; the limit is for a machine with much else to do.
+        assert child.wait(timeout=60) != 0
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()

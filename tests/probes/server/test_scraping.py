@@ -154,7 +154,7 @@ def test_an_error_status_is_one_sentence_without_the_key(loopback: Loopback, sta
 
 @pytest.mark.parametrize(("content", "says"), [
     (b"<html>please log in</html>", "web page"), (b"", "empty"), (b'{"error": "x"}', "JSON"),
-    (gzip.compress(b"vllm:x 1"), "gzip"), (b"\xff\xfe\x00\x01", "UTF-8"), (b"up 1\n", "vLLM or SGLang"),
+    (gzip.compress(b"vllm:x 1", mtime=0), "gzip"), (b"\xff\xfe\x00\x01", "UTF-8"), (b"up 1\n", "vLLM or SGLang"),
 ])
 def test_an_answer_that_is_no_metrics_page_is_one_sentence(loopback: Loopback, content: bytes, says: str) -> None:
     loopback.answers = {"/metrics": body(content)}
@@ -350,7 +350,11 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
         probe_server(str(tmp_path))
     page = tmp_path / "page.prom"
     page.write_bytes(gzip.compress(metrics(1)))
-    with pytest.raises(InputError, match="gzip"):
+    assert probe_server(str(page)).engine == "vllm"
+    page.write_text(metrics(1).decode(), encoding="utf-16")
+    assert probe_server(str(page)).engine == "vllm"
+    page.write_bytes(gzip.compress(metrics(1))[:-20])
+    with pytest.raises(InputError, match="damaged gzip"):
         probe_server(str(page))
 
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from advisor.checks.serve_config import ServeConfig, from_values, from_yaml
+from collections.abc import Collection
+
+from advisor.checks.serve_config import SHORT_OPTIONS, ServeConfig, from_values
 from advisor.checks.sources.source import Source
+from profiles.errors import InputError
 
 TITLE = "a serve config (`vllm serve --config`)"
 RANK = 90
+_EXPECTED = "expected `option: value` lines as `vllm serve --config` takes them"
+_OWN_FILES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
+    (frozenset({"target"}),
+     frozenset({"hardware", "workload", "engine", "candidates", "objective", "trial", "sources"}),
+     "a deployment file, not a serve config: `specadvise advise {name}` prices it and writes the vllm.yaml to check; "
+     "`--deployment {name}` gives its release and hardware to a check"),
+    (frozenset({"schema_version", "decision"}), frozenset(),
+     "a record, not a serve config: give it with `--record {name}`, and name the vllm.yaml beside it"),
+    (frozenset({"severities"}), frozenset({"ignore"}), "a policy, not a serve config: give it with `--policy {name}`"),
+    (frozenset({"ignore"}), frozenset({"severities"}), "a policy, not a serve config: give it with `--policy {name}`"),
+)
+"""Files of this tool: keys that tell them, keys of which one has to be there too, and what to do with them."""
 
 
 def recognises(source: Source) -> bool:
@@ -17,8 +32,28 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source) -> list[ServeConfig]:
-    """One config."""
-    if not source.documents:
-        return [from_yaml("", source.name, source.env)]
+    """One config.
+
+    Raises:
+        InputError: the file is empty, one of this tool's other files, or has no option of vLLM at all.
+    """
+    if not source.documents or not source.documents[0].value:
+        raise InputError(f"{source.name} holds no options: {_EXPECTED}; name the right file")
     document = source.documents[0]
-    return [from_values(document.value, document.lines, name=source.name, env=source.env)]
+    config = from_values(document.value, document.lines, name=source.name, env=source.env)
+    _refuse_other_files(source.name, document.value.keys(), config)
+    return [config]
+
+
+def _refuse_other_files(name: str, keys: Collection[object], config: ServeConfig) -> None:
+    from profiles.catalog.options import ever
+
+    for telling, beside, what in _OWN_FILES:
+        if telling <= set(keys) and "model" not in keys and (not beside or beside & set(keys) or len(keys) == 1):
+            raise InputError(f"{name} is {what.format(name=name)}")
+    known = [option for option in config.values
+             if ever(option) or ever(option.removeprefix("no-")) or option in SHORT_OPTIONS]
+    if not known:
+        first = ", ".join(str(key)[:40] for key in list(keys)[:3])
+        raise InputError(f"{name} has no option of vLLM among its {len(keys)} keys ({first}): {_EXPECTED}; name the "
+                         "right file")

@@ -39,8 +39,9 @@ def test_a_serve_config_is_read_as_it_is():
     assert lines(config)["speculative-config.method"] == 3
 
 
-def test_an_empty_file_is_a_config_without_options():
-    assert only("# nothing\n").values == {}
+def test_an_empty_file_is_refused_and_told_what_was_expected():
+    with pytest.raises(InputError, match="holds no options: expected `option: value` lines"):
+        only("# nothing\n")
 
 
 # --- command lines and scripts

@@ -1,0 +1,85 @@
+"""Recorded arrivals: what is read of them, and what no file can do to the reader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.cli import trace_file
+from advisor.cli.trace_file import read_trace
+from profiles.errors import InputError
+
+HEAD = "arrival_s,prompt_tokens,output_tokens\n"
+
+
+def _written(folder: Path, text: str | bytes) -> Path:
+    path = folder / "trace"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_columns_are_found_by_name_and_times_may_count_from_1970(tmp_path: Path) -> None:
+    text = "\ufeffoutput_tokens, user ,arrival_s,prompt_tokens\n\n5,a,1764460800.5,10\n6,b,1764460801,20\n"
+    found = read_trace(_written(tmp_path, text))
+    assert found.arrival_s.tolist() == [0.0, 0.5]
+    assert found.prompt_tokens.tolist() == [10, 20]
+    assert found.output_tokens.tolist() == [5, 6]
+
+
+@settings(max_examples=30)
+@given(rows=st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 9000), st.integers(1, 900)), min_size=2,
+                     max_size=20))
+def test_csv_and_json_lines_say_the_same(tmp_path_factory: pytest.TempPathFactory,
+                                         rows: list[tuple[int, int, int]]) -> None:
+    folder = tmp_path_factory.mktemp("traces")
+    rows = [*rows, (1001, 1, 1)]
+    names = ("arrival_s", "prompt_tokens", "output_tokens")
+    as_csv = read_trace(_written(folder, HEAD + "".join(",".join(map(str, row)) + "\n" for row in rows)))
+    as_json = read_trace(_written(folder, "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n"
+                                                  for row in rows)))
+    for name in names:
+        assert getattr(as_csv, name).tolist() == getattr(as_json, name).tolist()
+
+
+@pytest.mark.parametrize(("text", "part"), [
+    (HEAD + "0,x,1\n1,1,1\n", "line 2: no usable prompt_tokens"),
+    (HEAD + "nan,1,1\n1,1,1\n", "line 2: no usable arrival_s"),
+    (HEAD + "0,1,1\n\n1,1,inf\n", "line 4: no usable output_tokens"),
+    (HEAD + "0,1,1\n1,-5,1\n", "line 3: no usable prompt_tokens"),
+    (HEAD + "0,1,1e300\n1,1,1\n", "from 0 to 100,000,000"),
+    ("a,b\n1,2\n", "no usable arrival_s"),
+    (HEAD + "0,1,1\n", "fewer than two requests"),
+    ("", "fewer than two requests"),
+    ('{"arrival_s": 0, "prompt_tokens": true, "output_tokens": 1}\n', "no usable prompt_tokens"),
+    ('{"arrival_s": NaN, "prompt_tokens": 1, "output_tokens": 1}\n', "NaN"),
+    ('{"arrival_s": 1' + "0" * 400 + ', "prompt_tokens": 1, "output_tokens": 1}\n', "no usable arrival_s"),
+    ('{"arrival_s": 0}\n[1]\n', "no usable prompt_tokens"),
+    ('{"arrival_s"\n', "line 1: no JSON"),
+    ('{"a": ' + "[" * 10_000 + "]" * 10_000 + "}\n", "nested too deeply"),
+    ('{"a": ' + '{"a": ' * 10_000 + "1" + "}" * 10_001 + "\n", "nested too deeply|longer than"),
+    ("[" * 10_000 + "\n", "fewer than two"),
+    ("x" * 70_000, "longer than 64 KiB"),
+    (HEAD + '0,"1\n1,1,1\n', "no usable|no CSV"),
+    (b"\xff\xfe\x00", "cannot read the trace"),
+])
+def test_what_is_no_trace_is_one_sentence_that_names_the_line(tmp_path: Path, text: str | bytes, part: str) -> None:
+    with pytest.raises(InputError, match=part) as caught:
+        read_trace(_written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the trace"):
+        read_trace(tmp_path / "none.csv")
+
+
+def test_an_endless_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="longer than"):
+        read_trace(Path("/dev/zero"))
+    monkeypatch.setattr(trace_file, "MAX_REQUESTS", 3)
+    with pytest.raises(InputError, match="more than 3 requests"):
+        read_trace(_written(tmp_path, HEAD + "".join(f"{i},1,1\n" for i in range(9))))
