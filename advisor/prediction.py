@@ -14,7 +14,7 @@ from functools import cached_property
 from advisor.acceptance import Acceptance, acceptance_of
 from advisor.compatibility import incompatible
 from advisor.cost.machine import engine_limits
-from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
+from advisor.cost.measured import MeasuredCost, cost_model, timings_apply, usual_plain_ms
 from advisor.cost.memory import plan_memory
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
@@ -304,10 +304,11 @@ class Pricing:
         return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
 
     def disturbed(self, candidate: Candidate) -> bool:
-        """Whether the trial's timings were made beside other work and no paired comparison of this candidate, whose
-        blocks share what disturbs them, stands behind its cells: such numbers decide nothing."""
+        """Whether the trial's timings were made beside other work, with nothing that took the same disturbance: no
+        paired comparison of this candidate stands behind its cells, and no resident engine told the machine's pace.
+        Such numbers decide nothing."""
         trial = self.situation.trial
-        if trial is None or self.carried_over(candidate) is not None:
+        if trial is None or usual_plain_ms(trial) is not None or self.carried_over(candidate) is not None:
             return False
         return any(found.code == "unsteady_steps" for found in trial.implausible)
 

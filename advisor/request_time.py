@@ -68,10 +68,13 @@ def request_of(
     """
     step = cost.step(candidate, running, k, drafted, tokens.prompt + 0.5 * tokens.output)
     whole = cost.prefill(max(1.0, tokens.uncached)).ms
+    every_step = cost.target(1, 1, 0.0).ms
     if candidate.method != "none":
         whole += cost.draft_prefill(candidate, tokens.uncached).ms
+        # A step that carries a prompt drafts as well, as the others' steps do anyway.
+        every_step += cost.draft_prefill(candidate, 0.0).ms
     # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
-    shared = min(cost.target(1, 1, 0.0).ms, 0.9 * whole) * (1.0 - 1.0 / running)
+    shared = min(every_step, 0.9 * whole) * (1.0 - 1.0 / running)
     steps = max(0.0, tokens.output - 1.0) / length
     return Request(
         whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, tokens.output

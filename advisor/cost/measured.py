@@ -25,6 +25,9 @@ from profiles.schema import Source
 _KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 _FLOOR_LOG_SD = 0.015
 """Two runs of one cell differ by about this much even when each is long: machines drift."""
+_PACE_LOG_SD = 0.05
+"""How well the machine's pace is known from the plain steps around a block: starts of the exhaustive sweep on a shared
+host differ by so much from what all of them tell (median; docs/regret.md)."""
 _PER_DISTANCE_LOG_SD = 0.12
 """Widening per unit of distance from the nearest measured cell (a factor e in load, or 3 in k)."""
 
@@ -67,6 +70,7 @@ def _pace(plain_ms: float | None, usual_ms: float | None) -> float:
 def _cell(arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | None) -> Cell | None:
     if not sample.step_ms or sample.running < 1:
         return None
+    told = sample.plain_ms is not None
     pace = _pace(sample.plain_ms, usual_ms)
     mean = steady_mean(sample.step_ms) / pace
     if mean <= 0:
@@ -83,7 +87,7 @@ def _cell(arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | No
         sample.context_tokens,
         mean,
         drafted,
-        math.hypot(spread / math.sqrt(n), _FLOOR_LOG_SD),
+        math.hypot(spread / math.sqrt(n), _PACE_LOG_SD if told else _FLOOR_LOG_SD),
         n,
     )
 

@@ -129,10 +129,11 @@ def _without_http_head(text: str) -> str:
 
 
 def _ends_in_a_cut_number(text: str) -> bool:
-    """Whether the page stops inside a number that still reads as one: 61 of 6186.0. Engines write every value as a
-    float, so a whole number in a last line without its newline, and nowhere else, is what is left of one."""
+    """Whether the page may stop inside a number that still reads as one: 61 of 6186.0, or 0. of 0.25. Engines end
+    every line and write every value as a float, so a last line without its newline is not to be relied on, but on a
+    page that writes whole numbers too and was saved by something that trims."""
     before, _, last = text.rpartition("\n")
-    if not before or not _WHOLE_AT_END.search(last) or last.lstrip().startswith("#"):
+    if not before or not last.strip() or last.lstrip().startswith("#"):
         return False
     return not any(_WHOLE_AT_END.search(line) and not line.startswith("#") for line in before.split("\n"))
 

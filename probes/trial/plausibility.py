@@ -28,17 +28,20 @@ STEADY_STEPS = 8
 
 def unsteady(arm: str, cells: Sequence[StepSample]) -> list[Implausibility]:
     """Steps of one shape whose 90th percentile is half as long again as their median: something else ran beside."""
-    worst = 0.0
+    worst, told = 0.0, False
     for cell in cells:
         times = sorted(cell.step_ms)
         if len(times) >= STEADY_STEPS:
             worst = max(worst, times[int(0.9 * (len(times) - 1))] / times[len(times) // 2] - 1)
+            told = cell.plain_ms is not None
     if worst < 0.5:
         return []
+    advice = ("its blocks are read in units of plain steps taken around them, and intervals are wider for it" if told
+              else "no timing made meanwhile can be trusted; run the trial again when it is quiet")
     return [Implausibility(
         code="unsteady_steps", arm=arm, severity="warn",
         message=f"steps of the same shape took up to {100 * worst:.0f} % longer than their median: other work shares "
-                "this machine, and no timing made meanwhile can be trusted; run the trial again when it is quiet")]
+                f"this machine, and {advice}")]
 
 
 # --- acceptance ------------------------------------------------------------------------------------------------------

@@ -413,6 +413,19 @@ def test_timings_made_beside_other_work_decide_nothing_without_a_paired_comparis
     assert "quiet machine" in undecided.would_settle
 
 
+def test_where_a_resident_engine_told_the_pace_disturbed_timings_decide_with_wider_intervals() -> None:
+    steady = cpu_trial()
+    found = Implausibility(code="unsteady_steps", arm="none", message="steps varied")
+    arms = tuple(arm.model_copy(update={"steps": tuple(s.model_copy(update={"plain_ms": 164.0}) for s in arm.steps)})
+                 for arm in steady.arms)
+    paced = steady.model_copy(update={"implausible": (found,), "arms": arms})
+    told, untold = (price(cpu_situation(t, concurrency=1, tasks="code")) for t in (paced, steady))
+    assert decide(told).decision.enable is True
+    one, other = (p.at(p.candidates[0], 3, 1).speedup for p in (told, untold))
+    assert one.value == pytest.approx(other.value, rel=0.03)
+    assert one.high / one.low > other.high / other.low
+
+
 def test_among_undecided_candidates_one_that_was_measured_leads_one_that_was_only_assumed() -> None:
     pricing = price(cpu_situation(cpu_trial(), concurrency=1, tasks="code"))
     measured = pricing.at(pricing.candidates[0], 3, 1)
