@@ -274,16 +274,16 @@ def _shown(value: object) -> str:
 # --- what a valid file may still get wrong -------------------------------------------------------------------------
 def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
     """`extra_args` may not repeat what is stated elsewhere or what this tool decides; nothing may carry secrets."""
-    from advisor.emit.options import is_secret, misplaced_option
+    from advisor.emit.options import NOT_TO_BE_WRITTEN, carries_secret, misplaced_option
 
-    for name in deployment.engine.env:
-        if is_secret(name):
+    for name, value in deployment.engine.env.items():
+        if carries_secret(name, value):
             raise InputError(
                 f"{stated.where(('engine', 'env', name))}: engine.env.{name} is a secret: it would stand in every "
                 "file written; set it in the server's environment instead and remove it here"
             )
-    for name in deployment.engine.extra_args:
-        problem = misplaced_option(name)
+    for name, value in deployment.engine.extra_args.items():
+        problem = misplaced_option(name) or (NOT_TO_BE_WRITTEN if carries_secret(name, value) else None)
         if problem is not None:
             place: KeyPath = ("engine", "extra_args", name)
             raise InputError(f"{stated.where(place)}: {_dotted(place)}: {problem}")

@@ -44,6 +44,10 @@ class Interrupted(Exception):
     """Ctrl-C on its way out of click, which would print an empty line for a KeyboardInterrupt."""
 
 
+class ReaderGone(Exception):
+    """A closed stdout or stderr on its way out of click, which would exit with 1: the code of failed checks."""
+
+
 class LazyGroup(click.Group):
     """Lists commands with their one-line help without importing them."""
 
@@ -52,6 +56,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
+        except BrokenPipeError:
+            raise ReaderGone from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -168,9 +174,10 @@ def _run(arguments: list[str]) -> None:
         error.show(usage)
         _complain(usage.getvalue().rstrip("\n"), named=False)
         sys.exit(EXIT_USAGE)
-    except BrokenPipeError:
-        # The reader (head, less) closed stdout: nothing is wrong, and nobody is left to tell.
+    except (ReaderGone, BrokenPipeError):
+        # The reader (head, less) closed stdout or stderr: nothing is wrong, and nobody is left to tell.
         _abandon(sys.stdout)
+        _abandon(sys.stderr)
         sys.exit(0)
     except OSError as error:
         if debug:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 FIELD_OPTIONS = {
     "tensor_parallel_size": "tensor-parallel-size",
@@ -35,12 +36,41 @@ def normalise(name: str) -> str:
     return head.replace("_", "-").lower() + dot + rest
 
 
+NOT_TO_BE_WRITTEN = "a secret: it would stand in every file written; set it in the server's environment and remove it here"
+_SECRET_WORDS = frozenset({
+    "token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "cred", "creds", "dsn",
+    "pat",
+})
+_URL_WITH_PASSWORD = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+_PRIVATE_NAMES = r"(?:(?:auth|access|api|hf|bearer)[-_])?token|\w*(?:secret|password|passwd|passphrase)|\w*api[-_]?key"
+"""Keys inside a value. Others that end in token (`eos_token`) are vocabulary."""
+_SECRET_IN_JSON = re.compile(rf"""["'](?:{_PRIVATE_NAMES})["']\s*:""", re.IGNORECASE)
+
+
 def is_secret(name: str) -> bool:
     """Whether an option or environment variable of this name carries a token, key or password."""
-    words = set(re.split(r"[-_.]", name.lower()))
+    words = re.split(r"[-_.]", name.lower())
     return (
-        bool(words & {"token", "secret", "password", "passwd", "credential", "credentials"})
+        bool(_SECRET_WORDS & set(words))
         or "api-key" in name.replace("_", "-").lower()
+        or (name.isupper() and words[-1] == "key")
+    )
+
+
+def carries_secret(name: str, value: object) -> bool:
+    """Whether an option or variable holds a secret: by its name, by a name inside its value, or as the user part of a
+    URL (`http://user:password@host`)."""
+    if is_secret(name):
+        return True
+    if isinstance(value, Mapping):
+        return any(
+            re.fullmatch(_PRIVATE_NAMES, str(key), re.IGNORECASE) is not None or carries_secret("", inner)
+            for key, inner in value.items()
+        )
+    if isinstance(value, (list, tuple)):
+        return any(carries_secret("", inner) for inner in value)
+    return isinstance(value, str) and (
+        _URL_WITH_PASSWORD.search(value) is not None or _SECRET_IN_JSON.search(value) is not None
     )
 
 
@@ -58,7 +88,7 @@ def misplaced_option(name: str) -> str | None:
     if head in _TARGET:
         return "the model is stated under `target` (id, revision): remove it here"
     if is_secret(head):
-        return "a secret: it would stand in every file written; set it in the server's environment and remove it here"
+        return NOT_TO_BE_WRITTEN
     if head == "config":
         return "a config file cannot name another one: write its options out here"
     field = _SHORT.get(head) or _ENGINE_FIELDS.get(head)

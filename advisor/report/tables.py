@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from advisor.record import Memory, Priced, Record
@@ -169,6 +170,9 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
     else:
         # Where nothing is advised, an estimate that large was too uncertain to act on.
         verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
+        if record.decision.enable and speedup >= (record.decision.speedup or math.inf):
+            # A head whose match is confirmed, or a gain that is surer, comes before a larger guess.
+            return "no better once doubts count"
     return verdict + (f": {limit}" if limit else "")
 
 

@@ -143,6 +143,12 @@ MISTAKES = [
     ),
     ("target: m\nengine:\n  extra_args:\n    api-key: hush\n", "d.yaml:4: engine.extra_args.api-key: a secret"),
     ("target: m\nengine:\n  env:\n    HF_TOKEN: hush\n", "d.yaml:4: engine.env.HF_TOKEN is a secret"),
+    ("target: m\nengine:\n  env:\n    WANDB_KEY: hush\n", "d.yaml:4: engine.env.WANDB_KEY is a secret"),
+    ("target: m\nengine:\n  env:\n    HTTP_PROXY: http://u:hush@h\n", "d.yaml:4: engine.env.HTTP_PROXY is a secret"),
+    ("target: m\nengine:\n  extra_args:\n    otlp-traces-endpoint: http://u:hush@h/\n",
+     "d.yaml:4: engine.extra_args.otlp-traces-endpoint: a secret"),
+    ("target: m\nengine:\n  extra_args:\n    kv-transfer-config: {extra: {password: hush}}\n",
+     "d.yaml:4: engine.extra_args.kv-transfer-config: a secret"),
 ]
 
 

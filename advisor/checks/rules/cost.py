@@ -63,10 +63,9 @@ def _too_costly(subject: Subject) -> Iterable[Fault]:
                     "launched, so each draft pass costs about as much as the target's step, although its weights are "
                     "small.")
     elif not 1 / 60 <= ratio <= 1 / 8:
-        side = "above" if ratio > 1 / 8 else "below"
+        side = "less than" if ratio > 1 / 8 else "more than"
         yield Fault(where, f"The draft is {1 / ratio:.0f} times smaller than its target, {side} the rule of thumb of "
-                           f"10 to "
-                    "50.", severity="info", remedy="Compare with another draft in a trial.")
+                           "10 to 50.", severity="info", remedy="Compare with another draft in a trial.")
 
 
 def _small_target(subject: Subject) -> Iterable[Fault]:

@@ -111,6 +111,14 @@ def _device_index(subject: Subject) -> Iterable[Fault]:
                     remedy="Choose the GPU with CUDA_VISIBLE_DEVICES and leave the index out.")
 
 
+def _bfloat16(subject: Subject) -> Iterable[Fault]:
+    capability = subject.gpu.compute_capability if subject.gpu is not None else None
+    stated = subject.config.get("dtype")
+    if stated in ("bfloat16", "bf16") and capability is not None and float(capability) < 8.0:
+        yield Fault(("dtype",), f"dtype is {stated}, and a GPU of compute capability {capability} has no bfloat16: "
+                                "vLLM refuses to start.")
+
+
 RULES = (
     Rule("SPD681", "Speculation on the CPU backend", "Up to 0.19 the CPU runner asserts that there is none; later, "
                                                      "methods "
@@ -135,4 +143,9 @@ RULES = (
          "Use CUDA_VISIBLE_DEVICES.", "warn", "vllm issue 13722", Example(_OLD.format("device: cuda:1\n"), "0.7.3",
                                                                           "A100-80GB"),
          Example(_OLD.format(""), "0.7.3", "A100-80GB"), _device_index, releases="before 0.10"),
+    Rule("SPD686", "bfloat16 on a GPU without it", "Compute capability 8.0 (Ampere) is the first with bfloat16; on "
+                                                   "older ones vLLM falls back to float16 by itself.",
+         "Set dtype to auto or half.", "error", "vllm/platforms/cuda.py, check_if_supports_dtype",
+         Example("model: Qwen/Qwen3-0.6B\ndtype: bfloat16\nmax-model-len: 2048\n", "0.10.2", "T4"),
+         Example("model: Qwen/Qwen3-0.6B\ndtype: half\nmax-model-len: 2048\n", "0.10.2", "T4"), _bfloat16),
 )

@@ -126,7 +126,8 @@ def _below_break_even(record: Record, series: _Series) -> Iterator[Rule]:
 def _bands(record: Record) -> list[tuple[float, float, int, Quantity]]:
     """Loads above one and up to another, the k there and its break-even acceptance length, up to where no k pays any
     more, or to where the record says nothing. Neighbours that hardly differ are one band, with the lower break-even: no
-    alert where speculation still gains."""
+    alert where speculation still gains. (It rises with the load for dense targets, and falls for mixtures of experts
+    whose further tokens touch no further experts.)"""
     candidate, end = decided_candidate(record), record.decision.crossover_load
     priced = sorted({cell.running for cell in record.candidates if cell.candidate == candidate and cell.k > 0})
     edges = [0.0, *(float(load) for load in priced if end is None or load < end)]
@@ -139,8 +140,9 @@ def _bands(record: Record) -> list[tuple[float, float, int, Quantity]]:
         if even is None or up_to <= above:
             continue
         before = bands[-1] if bands else None
-        if before is not None and before[1:3] == (above, k) and even.value <= ALIKE * before[3].value:
-            bands[-1] = (before[0], up_to, k, before[3])
+        alike = before is not None and 1 / ALIKE <= even.value / before[3].value <= ALIKE
+        if before is not None and alike and before[1:3] == (above, k):
+            bands[-1] = (before[0], up_to, k, min(before[3], even, key=lambda found: found.value))
         else:
             bands.append((above, up_to, k, even))
     return bands

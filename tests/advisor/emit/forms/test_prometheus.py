@@ -15,9 +15,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.emit.forms import write_forms
+from advisor.emit.forms import prometheus, write_forms
 from advisor.promise import break_even_at
 from advisor.record import Record
+from profiles.schema import Quantity, Source
 from tests.advisor.emit.forms.records import DRAFT_MODEL, many, record
 from tests.advisor.emit.situations import decision
 
@@ -82,6 +83,20 @@ def test_bands_of_load_follow_one_another_up_to_the_crossover_with_the_records_b
     assert ends[0][0] == 0
     assert ends[-1][1] == 60
     assert all(one[1] == other[0] for one, other in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("per_load", [-0.04, -0.3, 0.04, 0.3])
+def test_no_band_alerts_at_a_load_where_the_record_still_gains(
+    monkeypatch: pytest.MonkeyPatch, per_load: float
+) -> None:
+    def even(_: Record, k: int, load: float) -> Quantity:
+        return Quantity(value=2.0 * max(load, 1.0) ** per_load, source=Source.MODELLED)
+
+    monkeypatch.setattr(prometheus, "break_even_at", even)
+    deployed = record(**DRAFT_MODEL)
+    for above, up_to, k, threshold in prometheus._bands(deployed):
+        middle = (max(above, 1.0) * up_to) ** 0.5
+        assert threshold.value <= even(deployed, k, middle).value * prometheus.ALIKE
 
 
 def test_loads_at_which_the_schedule_drafts_nothing_have_no_break_even_and_crossing_over_is_only_news() -> None:
