@@ -36,7 +36,9 @@ def normalise(name: str) -> str:
     return head.replace("_", "-").lower() + dot + rest
 
 
-NOT_TO_BE_WRITTEN = "a secret: it would stand in every file written; set it in the server's environment and remove it here"
+NOT_TO_BE_WRITTEN = (
+    "a secret: it would stand in every file written; set it in the server's environment and remove it here"
+)
 _SECRET_WORDS = frozenset({
     "token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "cred", "creds", "dsn",
     "pat",
