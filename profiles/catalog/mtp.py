@@ -43,7 +43,7 @@ class MtpFamily:
 
 
 def mtp_family(model_types: Collection[str], architectures: Collection[str] = ()) -> MtpFamily | None:
-    """The MTP layers vLLM runs for a target of these model types (outer and text) or classes; None where it has none."""
+    """The MTP layers vLLM runs for a target of these model types (outer, text) or classes; None where it has none."""
     kinds = {kind.removesuffix("_text") for kind in model_types}
     for name, facts in compiled("mtp")["families"].items():
         if not kinds.isdisjoint(facts["types"]) or not set(architectures).isdisjoint(facts.get("architectures", ())):
@@ -75,8 +75,8 @@ def refused_mtp(
         return (f"the config of {name} states {stated} multi-token-prediction (MTP) layer{'s' if stated > 1 else ''}, "
                 f"and vLLM runs none for the model type {known[0]}")
     if family.since is not None and not release.follows(family.since):
-        return (f"vLLM {release.version} runs no multi-token-prediction (MTP) layers for the model type {known[0]} yet: "
-                f"{family.since} brought them")
+        return (f"vLLM {release.version} runs no multi-token-prediction (MTP) layers for the model type {known[0]} "
+                f"yet: {family.since} brought them")
     return None
 
 

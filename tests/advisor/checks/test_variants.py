@@ -92,7 +92,8 @@ HYBRID = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "q
 STATED = {"architectures": ["MiniMaxM2ForCausalLM"], "model_type": "minimax_m2", "hidden_size": 3072,
           "num_hidden_layers": 62, "num_attention_heads": 48, "vocab_size": 200064, "use_mtp": True,
           "num_mtp_modules": 3}
-MODELS = {"models/stated": {"config": STATED}, "models/head3": {"config": HEAD}, "models/head": {"config": EAGLE}, "models/hybrid": {"config": HYBRID}}
+MODELS = {"models/stated": {"config": STATED},
+          "models/head3": {"config": HEAD}, "models/head": {"config": EAGLE}, "models/hybrid": {"config": HYBRID}}
 TARGET = "model: meta-llama/Llama-3.1-8B-Instruct\nmax-model-len: 8192\nmax-num-seqs: 16\n"
 SPECULATING = {
     "eagle3": "speculative-config: {method: eagle3, model: models/head3, num_speculative_tokens: 3}\n",
