@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from advisor.record import Proposal
 from profiles.catalog.models import DraftHead, heads_for, same_series, small_models_for
+from profiles.catalog.mtp import shape_refuses_mtp
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate
@@ -29,7 +30,7 @@ def propose(
     found: list[Candidate] = []
     said: list[Proposal] = []
     for candidate, reason in _all(target, tuple(range(1, max_k + 1))):
-        refusal = _unstartable(METHODS.get(candidate.method), release, on_cpu)
+        refusal = _unstartable(METHODS.get(candidate.method), target, release, on_cpu)
         if refusal is None:
             found.append(candidate)
         said.append(proposal_of(candidate, refusal or reason, taken=refusal is None))
@@ -56,11 +57,13 @@ def proposal_of(candidate: Candidate, reason: str, *, taken: bool) -> Proposal:
     return Proposal(label=candidate.label, method=candidate.method, draft=draft, taken=taken, reason=reason)
 
 
-def _unstartable(described: Method | None, release: Release, on_cpu: bool) -> str | None:
+def _unstartable(described: Method | None, target: ModelShape, release: Release, on_cpu: bool) -> str | None:
     if described is None:
         return "vLLM has no such method"
     if described.name not in release.methods:
         return f"vLLM {release.version} does not start {described.name}"
+    if described.drafter == "native" and (refusal := shape_refuses_mtp(target, release)):
+        return refusal
     if on_cpu and not described.runs_on_cpu:
         return f"{described.name} does not run on vLLM's CPU engine"
     return None

@@ -16,6 +16,7 @@ from advisor.shape_relations import other_tokens, same_build, tokenizer_of
 from advisor.situation import Runner, Situation
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.models import DraftHead, catalog_ids, find_head, find_model, heads_for, normal_id
+from profiles.catalog.mtp import shape_refuses_mtp
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment, Engine
@@ -47,7 +48,7 @@ def unusable(
         _not_in_release(described, release, runner)
         or _draft_split(candidate, described, engine, runner)
         or _ngram_settings(candidate)
-        or (_mtp_layers(candidate, target) if described.drafter == "native" else None)
+        or (_mtp_layers(candidate, target, release) if described.drafter == "native" else None)
         or (_draft_model(candidate, target, draft, release, runner) if described.drafter == "model" else None)
         or (_head(candidate, target, draft) if described.drafter == "head" else None)
     )
@@ -155,10 +156,13 @@ def _ngram_settings(candidate: Candidate) -> str | None:
     return None if found is None else found[1]
 
 
-def _mtp_layers(candidate: Candidate, target: ModelShape) -> str | None:
+def _mtp_layers(candidate: Candidate, target: ModelShape, release: Release) -> str | None:
     if candidate.draft is not None:
         # Layers published beside the checkpoint: then they are not looked for in it.
         return None
+    refusal = shape_refuses_mtp(target, release)
+    if refusal is not None:
+        return refusal
     layers = target.mtp_layers
     if layers == 0:
         return f"{target.id} has no multi-token-prediction layers in its checkpoint"

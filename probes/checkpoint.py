@@ -23,6 +23,7 @@ TORCH_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "f
 
 # Stored by some checkpoints, loaded by no engine: attention masks and rotary tables.
 _BUFFERS = re.compile(r"(?:^|\.)(?:rotary_emb\.inv_freq|(?:attn|attention)\.(?:masked_)?bias)$")
+_MTP = ("mtp.", "model.mtp.", "model.mtp_")
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _FLOATS = frozenset(dtype for dtype in DTYPE_BYTES if dtype[0] in "FB" and dtype != "BOOL")
 
@@ -118,7 +119,7 @@ def count_weights(tensors: Iterable[Tensor], *, num_layers: int, tied: bool) -> 
         layer = _LAYER.search(tensor.name)
         floating = tensor.dtype in _FLOATS
         elements = tensor.elements if floating and not tensor.name.endswith(("_scale", "_scale_inv", "_scale_2")) else 0
-        if tensor.name.startswith(("mtp.", "model.mtp.")) or (layer is not None and int(layer[1]) >= num_layers):
+        if tensor.name.startswith(_MTP) or (layer is not None and int(layer[1]) >= num_layers):
             mtp += elements
             continue
         packed = packed or (not floating and tensor.dtype not in ("BOOL", "I64"))

@@ -19,7 +19,9 @@ from probes.hub import HubError, Published, cache_folder, cached_snapshot, fetch
 from probes.tokenizer import fingerprint
 from profiles.catalog.architecture import shape_of
 from profiles.catalog.heads import head_method, head_shape
+from profiles.catalog.mixers import text_config
 from profiles.catalog.models import catalog_ids, find_model
+from profiles.catalog.mtp import stated_layers
 from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
 from profiles.errors import InputError, ModelNotFound
 from profiles.model_ref import ModelRef
@@ -249,6 +251,9 @@ def _shape(
     weights = count_weights(tensors, num_layers=shape.num_layers, tied=shape.tie_word_embeddings)
     if weights is None:
         return shape
+    if shape.mtp_layers and not weights.mtp_params and stated_layers(text_config(config)) is None:
+        # Layers that only the model type promises, and this checkpoint was saved without.
+        shape = shape.model_copy(update={"mtp_layers": 0, "mtp_params": 0})
     return _with_weights(shape, weights, vision=_has_vision(config), head=method is not None)
 
 

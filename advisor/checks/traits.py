@@ -11,6 +11,8 @@ from typing import Any
 from advisor.checks.subject import KnownModel
 from profiles.catalog.heads import head_method
 from profiles.catalog.models import find_head, find_model
+from profiles.catalog.mtp import mtp_family, refused_mtp, stated_layers
+from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -19,10 +21,6 @@ _LINEAR_LAYERS = frozenset({"linear_attention", "mamba", "mamba2", "gdn", "kda",
 _LINEAR_KEYS = ("linear_num_key_heads", "mamba_num_heads", "mamba_d_state", "mamba_n_heads", "ssm_state_size",
                 "linear_conv_kernel_dim", "hybrid_override_pattern")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
-_SILENT_ABOUT_MTP = ("qwen3_next", "longcat_flash", "ernie4_5_moe", "mimo", "step3p5", "deepseek_v4", "gemma4",
-                     "qwen3_5",
-                     "glm_ocr", "glm4_moe", "nemotron_h", "exaone", "pangu", "bailing", "minimax_m3", "hy_v", "kimi_k3",
-                     "inkling", "dots3")
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length",
             "max_target_positions", "max_sequence_length")
 
@@ -159,15 +157,33 @@ def mtp_layers(model: KnownModel | None) -> int | None:
     """Multi-token-prediction layers in the checkpoint; None where the model is not known."""
     if model is None or (model.shape is None and not model.config):
         return None
-    text = text_part(model.config)
-    for name in ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers", "n_predict",
-                 "mtp_num_layers"):
-        for part in (text, model.config):
-            if isinstance(part.get(name), int):
-                return int(part[name])
-    known = model.shape.mtp_layers if model.shape is not None else 0
-    # Families that ship MTP layers without a count in their config: silence is no zero.
-    return known or (None if model_type(model).startswith(_SILENT_ABOUT_MTP) else 0)
+    family, stated = mtp_family(_model_types(model), architectures(model)), _stated_mtp(model)
+    if family is None:
+        # No release serves them, whatever the config states; a type nobody knows is believed.
+        return (stated or 0) if not any(_model_types(model)) else 0
+    return family.layers(stated)
+
+
+def mtp_refusal(model: KnownModel | None, release: Release) -> str | None:
+    """Why the release runs no MTP layers of this target, without a full stop; None where it does or nobody knows."""
+    if model is None:
+        return None
+    return refused_mtp(release, _model_types(model), architectures(model), stated=_stated_mtp(model), name="the target")
+
+
+def _stated_mtp(model: KnownModel) -> int | None:
+    parts = [text_part(model.config), model.config]
+    family = mtp_family(_model_types(model), architectures(model))
+    if family is not None and family.states_in is not None:
+        own = model.config.get(family.states_in)
+        parts = [own] if isinstance(own, Mapping) else []
+    found = next((count for count in map(stated_layers, parts) if count is not None), None)
+    return (model.shape.mtp_layers or None) if found is None and model.shape is not None else found
+
+
+def _model_types(model: KnownModel) -> tuple[str, ...]:
+    outer = model.config.get("model_type")
+    return (outer if isinstance(outer, str) else "", model_type(model))
 
 
 def window(model: KnownModel | None, overrides: Mapping[str, Any] | None = None) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from profiles.catalog.layers import Fields, Mixer
 from profiles.catalog.mixers import Dimensions
+from profiles.catalog.mtp import COUNTS, MtpFamily, mtp_family
 from profiles.catalog.quantization import Quantization, dtype_bits, read_quantization
 from profiles.catalog.shapes import AttentionGroup, AttentionKind, ModelShape, MoEShape, TokenizerFingerprint
 from profiles.errors import InputError
@@ -75,14 +76,14 @@ class _Shape(Dimensions):
         if self.model_type in _LEARNED_POSITIONS:
             attention += self.fields.integer("max_position_embeddings", "n_positions", default=0) * self.hidden
         router = moe_layers * self.experts * self.hidden
-        mtp = self.mtp_layers()
+        mtp, family = self.mtp_layers(), self.mtp_family()
         # An MTP layer: one decoder layer of the last kind and a projection of two hidden states to one.
         last = self.layers[-1]
         layer = (
             self.mixer("mla" if last.mixer == "mla" else "full")[0]
             + (
                 self.experts * self.expert_params() + self.shared_params()
-                if moe_layers
+                if moe_layers and not (family is not None and family.dense)
                 else self.matrices * self.hidden * self.dense_width
             )
             + 2 * self.hidden * self.hidden
@@ -98,16 +99,16 @@ class _Shape(Dimensions):
             mtp=mtp * layer,
         )
 
+    def mtp_family(self) -> MtpFamily | None:
+        classes = self.outer.strings("architectures") or ()
+        return mtp_family((self.outer.model_type, self.model_type), classes)
+
     def mtp_layers(self) -> int:
-        return self.fields.integer(
-            "num_nextn_predict_layers",
-            "mtp_num_hidden_layers",
-            "num_mtp_modules",
-            "num_mtp_layers",
-            "n_predict",
-            default=0,
-            most=MAX_MTP,
-        )
+        """As the config states them; as vLLM takes them where it says nothing or vLLM does not listen."""
+        family = self.mtp_family()
+        held = Fields(self.outer.mapping(family.states_in), self.fields.where) if family and family.states_in else None
+        stated = (held or self.fields).optional(*COUNTS, most=MAX_MTP)
+        return (family.layers(stated) if family is not None else stated) or 0
 
     # --- groups
     def attention_groups(self) -> tuple[AttentionGroup, ...]:

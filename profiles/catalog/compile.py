@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,17 @@ def compile_gpus() -> list[dict[str, Any]]:
     return compiled
 
 
+def each_document() -> Iterator[tuple[str, Any]]:
+    """Every compiled document with its name. Models last: their shapes read the compiled MTP facts."""
+    yield "gpus", compile_gpus()
+    for name in ("options", "releases", "mtp"):
+        yield name, read_source(name)
+    yield "models", compile_models(read_source("models")["models"], read_source("heads")["heads"])
+
+
 def compile_all() -> dict[str, Any]:
     """Every compiled document by its name."""
-    return {
-        "gpus": compile_gpus(),
-        "options": read_source("options"),
-        "releases": read_source("releases"),
-        "models": compile_models(read_source("models")["models"], read_source("heads")["heads"]),
-    }
+    return dict(each_document())
 
 
 def as_text(document: Any) -> str:
@@ -86,7 +90,7 @@ def as_text(document: Any) -> str:
 
 def main() -> None:
     COMPILED.mkdir(exist_ok=True)
-    for name, document in compile_all().items():
+    for name, document in each_document():
         path = COMPILED / f"{name}.json"
         beside = path.with_suffix(".new")
         beside.write_text(as_text(document) + "\n", encoding="utf-8")

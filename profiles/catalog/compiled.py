@@ -18,7 +18,7 @@ COMPILED = DATA / "compiled"
 
 @cache
 def compiled(name: str) -> Any:
-    """The compiled document `name` (gpus, models, options, releases), parsed once. Callers must not change it.
+    """The compiled document `name` (gpus, models, mtp, options, releases), parsed once. Callers must not change it.
 
     Raises:
         InputError: the file is missing or damaged, that is, the installation is.

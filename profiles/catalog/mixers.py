@@ -81,6 +81,7 @@ class Dimensions:
     """The numbers of one config, and the parameters and state of each kind of token mixer."""
 
     def __init__(self, config: Mapping[str, Any], where: str) -> None:
+        self.outer = Fields(config, where)
         self.fields = fields = Fields(text_config(config), where)
         self.hidden = fields.integer("hidden_size", "n_embd", "d_model", "dim", least=1)
         self.heads = fields.integer("num_attention_heads", "n_head", "n_heads", "num_heads", default=1, most=10**6) or 1

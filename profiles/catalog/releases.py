@@ -78,6 +78,10 @@ class Release(Schema):
             raise KeyError(f"unknown feature {feature!r}: expected one of {', '.join(sorted(all_features()))}")
         return feature in self.features
 
+    def follows(self, version: str) -> bool:
+        """Whether what came with `version` is in this release."""
+        return _at_least(self.rules, version)
+
     def picks_v2(self, architectures: Collection[str], *, moe: bool, hybrid: bool, quantized: bool) -> bool:
         """Whether this release takes the V2 runner for a target when no variable forces one."""
         span = _span(compiled("releases")["runners"], self.rules)

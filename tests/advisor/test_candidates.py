@@ -1,3 +1,5 @@
+import pytest
+
 from advisor.candidates import propose
 from profiles.catalog.models import find_model
 from profiles.catalog.releases import release
@@ -71,3 +73,26 @@ def test_a_head_that_needs_settings_nobody_can_set_is_named_but_not_proposed() -
     lacking = [p for p in said if "is not priced here" in p.reason]
     assert all(not p.taken for p in lacking)
     assert not {p.draft for p in lacking} & {c.draft.id for c in found if c.draft}
+
+
+@pytest.mark.parametrize("target", ["zai-org/GLM-4.5", "zai-org/GLM-4.5-Air", "zai-org/GLM-4.6", "zai-org/GLM-4.7",
+                                    "Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen/Qwen3-Coder-Next",
+                                    "XiaomiMiMo/MiMo-V2-Flash", "baidu/ERNIE-4.5-21B-A3B-PT"])
+def test_mtp_is_proposed_where_the_model_type_has_layers_that_the_catalog_does_not_state(target: str) -> None:
+    assert "mtp" in labels(target)
+
+
+def test_mtp_is_not_proposed_where_layers_are_stated_that_vllm_does_not_run() -> None:
+    shape = find_model("MiniMaxAI/MiniMax-M2")
+    assert shape is not None
+    found, said = propose(shape, release("0.32.0"))
+    assert "mtp" not in {c.method for c in found}
+    (refused,) = [p for p in said if p.method == "mtp"]
+    assert not refused.taken
+    assert "states 3" in refused.reason
+    assert "vLLM runs none for the model type minimax_m2" in refused.reason
+
+
+def test_mtp_is_proposed_from_the_release_on_that_runs_the_target_s_kind() -> None:
+    assert "mtp" not in labels("zai-org/GLM-4.7-Flash", "0.14.0")
+    assert "mtp" in labels("zai-org/GLM-4.7-Flash", "0.15.0")

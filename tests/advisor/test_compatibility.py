@@ -62,6 +62,13 @@ def test_mtp_needs_layers_in_the_targets_checkpoint_and_k_that_fits_them() -> No
     assert with_runnable_k(Candidate(method="mtp", k=(1, 3, 4, 6)), three).k == (1, 3, 6)
 
 
+def test_mtp_is_refused_or_taken_by_what_vllm_runs_not_by_what_the_config_states() -> None:
+    assert why("mtp", target=model("zai-org/GLM-4.5-Air")) is None
+    assert why("mtp", target=model("Qwen/Qwen3-Next-80B-A3B-Instruct")) is None
+    assert "runs none for the model type minimax_m2" in str(why("mtp", target=model("MiniMaxAI/MiniMax-M2")))
+    assert "0.15 brought them" in str(why("mtp", target=model("zai-org/GLM-4.7-Flash"), version="0.14.0"))
+
+
 def test_a_draft_model_speaks_the_targets_tokens() -> None:
     draft = llama_1b()
     assert why(drafted(draft), draft) is None

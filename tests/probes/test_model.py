@@ -304,6 +304,14 @@ def test_mtp_layers_in_the_checkpoint_are_kept_apart(tmp_path: Path) -> None:
     assert shape.params == 2 * TABLE + 4 * LAYER + 64
 
 
+def test_layers_that_only_the_model_type_promises_are_gone_where_the_checkpoint_holds_none(tmp_path: Path) -> None:
+    silent = {**LLAMA, "model_type": "glm4_moe", "architectures": ["Glm4MoeForCausalLM"]}
+    stripped = shape_of(tmp_path / "stripped", silent, WEIGHTS)
+    assert (stripped.mtp_layers, stripped.mtp_params) == (0, 0)
+    held = shape_of(tmp_path / "held", silent, {**WEIGHTS, "model.layers.4.eh_proj.weight": ("BF16", (64, 128))})
+    assert (held.mtp_layers, held.mtp_params) == (1, 64 * 128)
+
+
 def test_attention_masks_in_a_checkpoint_are_no_parameters(tmp_path: Path) -> None:
     tensors = {
         **WEIGHTS,

@@ -108,11 +108,14 @@ def _no_mtp(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if speculation is None or speculation.method != "mtp" or speculation.model is not None:
         return
-    if traits.mtp_layers(subject.target) == 0:
-        where = speculation.path("method" if speculation.stated_method else "num_speculative_tokens")
-        yield Fault(where, "The target's checkpoint has no multi-token-prediction (MTP) layers: "
-                    + ("the method mtp is refused." if speculation.stated_method else "without a draft model, there is "
-                       "nothing to draft with, and the start is refused."))
+    where = speculation.path("method" if speculation.stated_method else "num_speculative_tokens")
+    end = ("the method mtp is refused." if speculation.stated_method else
+           "without a draft model, there is nothing to draft with, and the start is refused.")
+    refusal = traits.mtp_refusal(subject.target, subject.release)
+    if refusal is not None:
+        yield Fault(where, f"{refusal[:1].upper()}{refusal[1:]}: {end}")
+    elif traits.mtp_layers(subject.target) == 0:
+        yield Fault(where, f"The target's checkpoint has no multi-token-prediction (MTP) layers: {end}")
 
 
 def _layout(subject: Subject) -> Iterable[Fault]:

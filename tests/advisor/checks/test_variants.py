@@ -89,7 +89,11 @@ HYBRID = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "q
     "model_type": "qwen3_5_text", "hidden_size": 5120, "num_hidden_layers": 64, "num_attention_heads": 24,
     "num_key_value_heads": 4, "intermediate_size": 17408, "vocab_size": 248320, "max_position_embeddings": 262144,
     "head_dim": 256, "layer_types": ["linear_attention", "full_attention"] * 32, "mtp_num_hidden_layers": 1}}
-MODELS = {"models/head3": {"config": HEAD}, "models/head": {"config": EAGLE}, "models/hybrid": {"config": HYBRID}}
+STATED = {"architectures": ["MiniMaxM2ForCausalLM"], "model_type": "minimax_m2", "hidden_size": 3072,
+          "num_hidden_layers": 62, "num_attention_heads": 48, "vocab_size": 200064, "use_mtp": True,
+          "num_mtp_modules": 3}
+MODELS = {"models/stated": {"config": STATED},
+          "models/head3": {"config": HEAD}, "models/head": {"config": EAGLE}, "models/hybrid": {"config": HYBRID}}
 TARGET = "model: meta-llama/Llama-3.1-8B-Instruct\nmax-model-len: 8192\nmax-num-seqs: 16\n"
 SPECULATING = {
     "eagle3": "speculative-config: {method: eagle3, model: models/head3, num_speculative_tokens: 3}\n",
@@ -136,9 +140,17 @@ FAULTY: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("SPD345", "0.28.0", "draft", "enforce-eager: true\n", {}),
     ("SPD122", "0.12.0", "draft", "", {}), ("SPD141", "0.30.0", "suffix", "", V2),
     ("SPD141", "0.28.0", "ngram", "", V2),
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: MiniMaxAI/MiniMax-M2\n"}),
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: models/stated\n"}),
+    ("SPD217", "0.14.0", "mtp", "", {"target": "model: zai-org/GLM-4.7-Flash\n"}),
     ("SPD222", "0.9.1", "detected", "", {"target": "model: Qwen/Qwen3-8B\nmax-model-len: 8192\n"}),
 ]
 MENDED: list[tuple[str, str, str, str, dict[str, Any]]] = [
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: zai-org/GLM-4.5-Air\n"}),
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: Qwen/Qwen3-Next-80B-A3B-Instruct\n"}),
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: models/hybrid\n"}),
+    ("SPD217", "0.15.0", "mtp", "", {"target": "model: zai-org/GLM-4.7-Flash\n"}),
+    ("SPD217", "0.32.0", "mtp", "", {"target": "model: org/nobody-knows\n"}),
     ("SPD584", "0.12.0", "eagle3", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.9.2", "eagle3", "kv-cache-dtype: "
                                                                                                "auto\n", {}),
     ("SPD584", "0.9.2", "ngram", "kv-cache-dtype: fp8\n", {}), ("SPD584", "0.32.0", "dflash", "kv-cache-dtype: "

@@ -161,7 +161,7 @@ def test_mtp_layers_are_counted_apart() -> None:
     assert shape is not None
     assert shape.mtp_layers == 1
     assert 11e9 < shape.mtp_params < 15e9
-    assert sum(1 for model_id in catalog_ids() if (found := find_model(model_id)) and found.mtp_layers) == 31
+    assert sum(1 for model_id in catalog_ids() if (found := find_model(model_id)) and found.mtp_layers) == 41
 
 
 def test_all_heads_are_there_with_their_targets_and_a_shape() -> None:
