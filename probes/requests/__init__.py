@@ -92,8 +92,8 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
 
 
 def refuse_empty(names: Sequence[str], found: RequestsEvidence) -> None:
-    """InputError where logs hold neither requests nor figures without them: a server's log states its load, a result its
-    totals."""
+    """InputError where logs hold neither requests nor figures without them: a server's log states its load, a result
+    its totals."""
     figures = (found.arrival_rate_rps, found.prompt_tokens, found.output_tokens, found.ttft_ms, found.tpot_ms,
                found.concurrency.get("mean"), any((found.engine or {}).values()))
     if not (found.requests or found.failed or any(figures)):
