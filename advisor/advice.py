@@ -15,6 +15,7 @@ from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
 from advisor.situation import Situation
+from advisor.workload_load import workload_used
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.version import __version__
@@ -31,6 +32,7 @@ def advise(situation: Situation, created_at: str) -> Record:
     """
     settled = _settle(situation)
     pricing, choice, reasons = settled.pricing, settled.choice, settled.reasons
+    workload, sources = workload_used(situation, pricing.traffic)
     return Record(
         decision=settled.choice.decision,
         reasons=reasons,
@@ -64,6 +66,8 @@ def advise(situation: Situation, created_at: str) -> Record:
             label: acceptance.tier for label, acceptance in pricing.acceptance.items() if label != "none"
         },
         checklist=settled.checklist,
+        workload=workload,
+        workload_sources=sources,
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},

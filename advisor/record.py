@@ -12,6 +12,7 @@ from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
 from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Source
+from profiles.workload import Workload
 
 
 class Priced(Schema):
@@ -230,4 +231,10 @@ class Record(Schema):
     """What the rules of `specadvise check` say of the emitted config; null in records written before it was kept."""
     capacity: CapacityPlan | None = None
     """What `specadvise plan` says of this deployment, where `advise --plan` asked for it."""
+    workload: Workload | None = None
+    """The traffic decided for: what the deployment states, with load and lengths that it does not state filled in; null
+    in records written before it was kept."""
+    workload_sources: dict[str, str] = Field(default_factory=dict)
+    """Where each field of it comes from: stated, recorded in FILE, read from the server, as in the trial, or assumed.
+    An assumed temperature or task mix is a range, and stays unset."""
     extra: dict[str, Any] = Field(default_factory=dict)

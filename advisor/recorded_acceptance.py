@@ -31,6 +31,37 @@ def curve_of(situation: Situation, candidate: Candidate) -> tuple[RecordedAccept
     return None
 
 
+def best_settings(situation: Situation, candidate: Candidate) -> tuple[dict[str, bool | int | float], ...]:
+    """The settings whose replay gave the longest acceptance of the candidate's method over the workload's tasks, one
+    for each k where they differ; of equals those that draft fewer tokens. Empty where no replay holds the method.
+
+    The newest replay with the method counts: older ones may be of other traffic.
+    """
+    found = next((r for r in situation.recorded
+                  if r.tier == "replay" and any(c.method == candidate.method for c in r.curves)), None)
+    if found is None:
+        return ()
+    workload = situation.deployment.workload
+    best: list[dict[str, bool | int | float]] = []
+    for k in candidate.k:
+        at_k = [curve for curve in found.curves if curve.method == candidate.method and len(curve.by_k) >= k]
+        if at_k:
+            ranked = min(at_k, key=lambda c: _rank(c, k, workload.tasks if workload.tasks_stated else {}))
+            if ranked.settings not in best:
+                best.append(ranked.settings)
+    return tuple(best)
+
+
+def _rank(curve: AcceptanceCurve, k: int, tasks: Mapping[Task, float]) -> tuple[float, float]:
+    """Smaller is better. Tasks without records do not count; without any that has, all requests together do."""
+    rows = [(share, curve.by_task[task][k - 1]) for task, share in tasks.items()
+            if share > 0 and len(curve.by_task.get(task, ())) >= k] or [(1.0, curve.by_k[k - 1])]
+    total = sum(share for share, _ in rows)
+    # Lengths mix harmonically, as in `mixed`.
+    length = total / sum(share / point.acceptance_length.value for share, point in rows)
+    return -round(length, 3), sum(share * point.drafted_tokens for share, point in rows) / total
+
+
 def _name(model: str) -> str:
     return model.rstrip("/").rsplit("/", 1)[-1].lower()
 

@@ -34,6 +34,9 @@ class Situation:
     notes: tuple[str, ...] = field(default_factory=tuple)
     proposals: tuple[Proposal, ...] = ()
     """What the catalog has for the target, where the deployment names no candidates."""
+    recorded_fields: frozenset[str] = frozenset()
+    """Fields of the deployment's workload that nobody stated and recorded requests filled in (`sampling`: its
+    temperature)."""
 
     @property
     def trial(self) -> TrialEvidence | None:

@@ -60,6 +60,7 @@ def gather(
     """
     from advisor.candidates import propose
     from advisor.cli.recorded import probe_logs, with_recorded
+    from advisor.cli.recorded_stage import with_replayed
     from advisor.compatibility import engine_warnings, foreign_evidence, incompatible, refused_engine, with_runnable_k
     from profiles.catalog.releases import release
 
@@ -72,7 +73,12 @@ def gather(
     if refusal is not None:
         raise InputError(refusal)
     evidence = [*files, *hardware.evidence, *_probe_server(deployment, token, warn), *probe_logs(deployment)]
+    before = deployment.workload
     deployment, recorded = with_recorded(deployment, evidence)
+    filled = deployment.workload.model_fields_set - before.model_fields_set
+    if deployment.workload.temperature_stated and not before.temperature_stated:
+        # Also where other parameters of sampling were stated.
+        filled |= {"sampling"}
     # One that stands in a file and is probed again now: the newer one is looked at, because it comes last.
     candidates = tuple(c for c in deployment.candidates if c.method != "none")
     proposals: tuple[Proposal, ...] = ()
@@ -99,6 +105,7 @@ def gather(
         evidence=tuple(evidence),
         notes=notes,
         proposals=proposals,
+        recorded_fields=frozenset(filled),
     )
     if proposals:
         situation = _runnable_proposals(situation, incompatible(situation), draft_notes)
@@ -107,7 +114,7 @@ def gather(
             warn(f"{label} is left out: {why}")
     for warning in (*engine_warnings(deployment, target), *foreign_evidence(target.id, situation.evidence)):
         warn(warning)
-    return situation
+    return with_replayed(situation)
 
 
 def _runnable_proposals(situation: Situation, unusable: dict[str, str], unresolved: Sequence[str]) -> Situation:

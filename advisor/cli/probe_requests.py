@@ -52,7 +52,7 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
     Exit codes: 0 done, 2 unreadable input, or more bad lines than good ones.
     """
     from advisor.cli.provenance import evidence
-    from probes.requests import Options, probe_requests
+    from probes.requests import Options, probe_requests, refuse_empty
 
     if (count is None) != (out is None):
         raise InputError("--sample-prompts N and --out PROMPTS.jsonl go together: how many, and where to")
@@ -62,6 +62,7 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
         raise InputError("--sample-prompts reads the logs a second time, which stdin does not allow: name a file")
     found = probe_requests(files, Options(columns=columns, format=form, tokenizer=tokenizer, tpot_ms=tpot_ms,
                                           ttft_ms=ttft_ms, lenient=lenient))
+    refuse_empty(files, found)
     if save is not None:
         write_whole(save, evidence("requests", requests=found).model_dump_json(indent=2) + "\n")
         say(f"evidence written to {save}", quiet)

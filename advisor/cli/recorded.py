@@ -21,9 +21,11 @@ def probe_logs(deployment: Deployment) -> tuple[Evidence, ...]:
     if not deployment.sources.requests:
         return ()
     from advisor.cli.provenance import evidence
-    from probes.requests import probe_requests
+    from probes.requests import probe_requests, refuse_empty
 
-    return (evidence("requests", requests=probe_requests(deployment.sources.requests)),)
+    found = probe_requests(deployment.sources.requests)
+    refuse_empty(deployment.sources.requests, found)
+    return (evidence("requests", requests=found),)
 
 
 def with_recorded(deployment: Deployment, evidence: Sequence[Evidence]) -> tuple[Deployment, tuple[str, ...]]:

@@ -54,7 +54,44 @@ def _with_lookups(situation: Situation) -> Situation:
     for candidate in situation.candidates:
         tried = _TRIED.get(candidate.method) if not candidate.settings else None
         candidates += [candidate.model_copy(update={"settings": one}) for one in tried] if tried else [candidate]
-    return replace(situation, candidates=tuple(candidates))
+    # Saved replays may have brought some of them already.
+    distinct = [one for i, one in enumerate(candidates) if not any(_same(one, other) for other in candidates[:i])]
+    return replace(situation, candidates=tuple(distinct))
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return (one.method == other.method and one.draft == other.draft
+            and full_settings(one.method, one.settings) == full_settings(other.method, other.settings))
+
+
+def with_replayed(situation: Situation) -> Situation:
+    """The situation with the best settings of its saved replays beside each lookup whose settings nobody stated, and a
+    note of them. A proposed lookup gets those tried over recordings as well, as far as the replay holds them.
+
+    The engine's own setting stays among the candidates: what accepts most may draft too much to be fastest, and a trial
+    may have measured it.
+    """
+    from advisor.recorded_acceptance import best_settings, curve_of
+
+    candidates: list[Candidate] = []
+    notes: list[str] = []
+    for candidate in situation.candidates:
+        candidates.append(candidate)
+        best = [] if candidate.settings else [
+            candidate.model_copy(update={"settings": one}) for one in best_settings(situation, candidate)]
+        if not best:
+            continue
+        tried = [candidate.model_copy(update={"settings": one}) for one in _TRIED.get(candidate.method, ())
+                 if not situation.deployment.candidates]
+        added: list[Candidate] = []
+        for one in (*best, *(t for t in tried if curve_of(situation, t) is not None)):
+            if not any(_same(one, other) for other in (*situation.candidates, *added)):
+                added.append(one)
+        candidates += added
+        words = ", ".join(dict.fromkeys(one.label for one in best))
+        also = "" if any(_same(one, candidate) for one in best) else "; the engine's own setting is priced beside it"
+        notes.append(f"settings of {candidate.label} not stated: {words}, the best of the replayed ones{also}")
+    return replace(situation, candidates=tuple(candidates), notes=(*situation.notes, *notes))
 
 
 def _running(situation: Situation) -> int:

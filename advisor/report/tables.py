@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from advisor.record import Memory, Priced, Record
 from advisor.report.curves import Curve, stated
 from advisor.report.wording import LIMIT_WORDS, count, gib, number, percent, plain, span, times
+from profiles.workload import Lengths
 
 
 @dataclass(frozen=True)
@@ -327,29 +328,46 @@ def _model_words(id: str, revision: str | None, config_hash: str | None, origin:
     return "; ".join(parts)
 
 
+_UNSTATED_HEAT = {"assumed": "between 0 and 1", "as in the trial": "0"}
+_UNSTATED_TEXT = {"assumed": "anything between creative writing and code", "as in the trial": "the trial's"}
+"""What is priced where nobody stated it, by where it comes from."""
+
+
 def workload_table(record: Record) -> Table:
-    """The traffic the advice is for, as the deployment states it."""
-    w = record.deployment.workload
+    """The traffic the advice is for, each figure with where it comes from."""
+    w, sources = record.workload or record.deployment.workload, record.workload_sources
+
+    def told(words: str, field: str) -> str:
+        return f"{words} ({plain(sources[field])})" if field in sources else words
+
     if w.concurrency is not None:
-        load = f"{number(w.concurrency)} running requests" + (
-            f", {number(w.concurrency_p95)} in the busy hour" if w.concurrency_p95 else ""
-        )
+        load = told(f"{number(w.concurrency)} running requests", "concurrency")
+        if w.concurrency_p95:
+            load += ", " + told(f"{number(w.concurrency_p95)} in the busy hour", "concurrency_p95")
     else:
-        load = f"{number(w.arrival_rate_rps)} requests per second" if w.arrival_rate_rps is not None else "not stated"
+        load = (told(f"{number(w.arrival_rate_rps)} requests per second", "arrival_rate_rps")
+                if w.arrival_rate_rps is not None else "not stated")
     tasks = ", ".join(
         f"{task.value.replace('_', ' ')} {percent(share)}"
         for task, share in sorted(w.tasks.items(), key=lambda item: -item[1])
     )
-    heat = number(w.sampling.temperature) if w.temperature_stated else "not stated"
+    heat = _UNSTATED_HEAT.get(sources.get("sampling", "")) or (
+        number(w.sampling.temperature) if w.temperature_stated else "not stated")
+    text = _UNSTATED_TEXT.get(sources.get("tasks", "")) or (tasks if w.tasks_stated else "not stated")
+
+    def tokens(lengths: Lengths | None, field: str) -> str:
+        return told(f"{number(lengths.mean)} tokens on average", field) if lengths else "not stated"
+
     rows = [
         ("load", load),
-        ("prompt", f"{number(w.prompt_tokens.mean)} tokens on average" if w.prompt_tokens else "not stated"),
-        ("output", f"{number(w.output_tokens.mean)} tokens on average" if w.output_tokens else "not stated"),
-        ("tasks", tasks if w.tasks_stated else "not stated"),
-        ("sampling", f"temperature {heat}, top_p {number(w.sampling.top_p)}"),
+        ("prompt", tokens(w.prompt_tokens, "prompt_tokens")),
+        ("output", tokens(w.output_tokens, "output_tokens")),
+        ("tasks", told(text, "tasks")),
+        ("sampling", f"{told(f'temperature {heat}', 'sampling')}, top_p {number(w.sampling.top_p)}"),
     ]
     if w.structured_output_share:
-        rows.append(("structured output", percent(w.structured_output_share)))
+        rows.append(("structured output", told(percent(w.structured_output_share), "structured_output_share")))
     if w.prefix_cache_hit_rate:
-        rows.append(("prompt tokens found in the prefix cache", percent(w.prefix_cache_hit_rate)))
-    return Table(("workload", "stated"), tuple(rows))
+        rows.append(("prompt tokens found in the prefix cache",
+                     told(percent(w.prefix_cache_hit_rate), "prefix_cache_hit_rate")))
+    return Table(("workload", "decided for"), tuple(rows))

@@ -11,7 +11,7 @@ from pathlib import Path
 from profiles.errors import InputError
 from profiles.traffic import RequestsEvidence
 
-__all__ = ["Options", "probe_requests"]
+__all__ = ["Options", "probe_requests", "refuse_empty"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,16 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
             place = ".".join(map(str, first["loc"])) or "the log"
             raise InputError(f"{', '.join(names)}: {place} would be {first.get('input')!r}, which no traffic has "
                              f"({first['msg']}): check the units of the columns, or map them with --columns") from error
+
+
+def refuse_empty(names: Sequence[str], found: RequestsEvidence) -> None:
+    """InputError where logs hold neither requests nor figures without them: a server's log states its load, a result
+    its totals."""
+    figures = (found.arrival_rate_rps, found.prompt_tokens, found.output_tokens, found.ttft_ms, found.tpot_ms,
+               found.concurrency.get("mean"), any((found.engine or {}).values()))
+    if not (found.requests or found.failed or any(figures)):
+        raise InputError(f"{', '.join(names)}: no requests in it: expected a log or trace of requests; name the right "
+                         "file")
 
 
 def _refuse_unreadable(lines: dict[str, tuple[int, int]], reasons: dict[str, int], places: dict[str, list[str]],

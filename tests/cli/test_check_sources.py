@@ -197,3 +197,31 @@ def test_notices_stand_in_the_list_of_rules_and_can_be_asked_for(capsys: pytest.
         main(["rules", "spd904", "--format", "json"])
     assert json.loads(capsys.readouterr().out)["code"] == "SPD904"
     assert all(code in listed for code in ("SPD901", "SPD905", "SPD911", "SPD101"))
+
+
+def test_alert_rules_are_called_by_their_name_and_no_chart(check, tmp_path):
+    main_code = 0
+    try:
+        main(["advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--vllm-version", "0.32.0",
+              "--draft", "meta-llama/Llama-3.2-1B-Instruct", "--offline", "-q", "--emit", "prometheus",
+              "--out", str(tmp_path / "out")])
+    except SystemExit as stop:
+        main_code = int(stop.code or 0)
+    assert main_code in (0, 3)
+    rules = (tmp_path / "out" / "alerts.yaml").read_text()
+    assert "{{ $value" in rules
+    answer = check("out/alerts.yaml")
+    assert answer.code == 2
+    assert "alerts.yaml is a Prometheus rules file, not a serve config" in answer.err
+    assert "helm" not in answer.err
+
+
+@pytest.mark.parametrize(("document", "said"), [
+    ({"schema_version": 1, "decision": {}}, "is a record, not a serve config: give it with `--record f.json`"),
+    ({"schema_version": 1, "kind": "requests", "collected_at": ""}, "is evidence, not a serve config"),
+])
+def test_records_and_evidence_of_any_size_are_called_by_their_name(check, document, said):
+    answer = check("f.json", f__json=json.dumps({**document, "candidates": [[i] for i in range(12_000)]}, indent=1))
+    assert answer.code == 2
+    assert said in answer.err
+    assert "values" not in answer.err

@@ -106,3 +106,41 @@ def test_recorded_requests_fill_in_only_what_is_not_stated(tmp_path: Path) -> No
     kept, _ = with_recorded(stated, [evidence])
     assert (kept.workload.tasks, kept.workload.sampling.temperature) == ({Task.CHAT: 1.0}, 0.0)
     assert with_recorded(bare, []) == (bare, ())
+
+
+def test_decided_for_says_what_the_log_filled_in_and_what_was_stated_or_assumed(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, saved = jsonl(tmp_path / "chat.jsonl", ROWS), tmp_path / "e.json"
+    assert exit_code("probe", "requests", log, "--save", str(saved), "-q") == 0
+    common = ["--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--vllm-version", "0.32.0", "--offline",
+              "--method", "ngram", "-q", "--out", str(tmp_path / "out")]
+    capsys.readouterr()
+    assert exit_code("advise", *common, "--evidence", str(saved), "--output-len", "77") in (0, 3)
+    shown = capsys.readouterr().out
+    told = " ".join(shown[shown.rindex("Decided for"):].split())
+    assert "output 77 tokens on average (stated)" in told
+    assert "tasks code 100 % (recorded in chat.jsonl)" in told
+    assert "temperature 0.60 (recorded in chat.jsonl)" in told
+    assert "not stated" not in told
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["workload"]["prompt_tokens"]["mean"] == load_evidence(saved).requests.prompt_tokens.mean
+    assert record["workload_sources"]["prompt_tokens"] == "recorded in chat.jsonl"
+    assert exit_code("report", str(tmp_path / "out" / "record.json")) == 0
+    assert capsys.readouterr().out == shown
+    assert exit_code("advise", *common) in (0, 3)
+    shown = capsys.readouterr().out
+    told = " ".join(shown[shown.rindex("Decided for"):].split())
+    assert "load 8 running requests (assumed)" in told
+    assert "tasks anything between creative writing and code (assumed)" in told
+    assert "temperature between 0 and 1 (assumed)" in told
+
+
+def test_a_file_without_requests_is_refused_and_nothing_is_saved(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, saved = tmp_path / "out", tmp_path / "e.json"
+    assert exit_code("advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--method", "ngram",
+                     "--vllm-version", "0.32.0", "--offline", "-q", "--out", str(out)) in (0, 3)
+    capsys.readouterr()
+    assert exit_code("probe", "requests", str(out / "vllm.yaml"), "--save", str(saved)) == 2
+    assert "vllm.yaml: no requests in it: expected a log or trace" in capsys.readouterr().err
+    assert not saved.exists()

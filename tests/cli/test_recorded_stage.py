@@ -49,3 +49,60 @@ def test_recordings_that_cannot_be_read_stop_before_anything_is_written(capsys, 
     assert code == 2
     assert "none.jsonl" in err
     assert not (tmp_path / "out").exists()
+
+
+OFTEN = {"prompt_token_ids": list(range(40)), "output_token_ids": [*range(3, 6), *range(20, 23), *range(8, 11)] * 4,
+         "task": "code"}
+"""Runs of three tokens of the prompt: the engine's own lookup of five tokens finds next to nothing."""
+
+
+@pytest.fixture
+def replayed(capsys, tmp_path):
+    """Recordings that a lookup of one token suits, and their replay at every setting."""
+    rows, saved = tmp_path / "often.jsonl", tmp_path / "often.json"
+    rows.write_text("\n".join([json.dumps(OFTEN)] * 5))
+    run(capsys, "probe", "replay", rows, "--method", "ngram", "--save", saved, "-q")
+    return rows, saved
+
+
+def advised(capsys, out, *arguments):
+    run(capsys, *BASE, *arguments, "--out", out)
+    return json.loads((out / "record.json").read_text())
+
+
+def best_lookup(record):
+    return max(cell["speedup"]["value"] for cell in record["candidates"]
+               if cell["candidate"]["method"] == "ngram" and cell["running"] == record["decision"]["running"])
+
+
+def test_saved_replays_price_proposed_lookups_as_the_recordings_do(capsys, replayed, tmp_path):
+    rows, saved = replayed
+    by_file = advised(capsys, tmp_path / "a", "--recordings", rows)
+    by_evidence = advised(capsys, tmp_path / "b", "--evidence", saved)
+    both = advised(capsys, tmp_path / "c", "--evidence", saved, "--recordings", rows)
+    assert best_lookup(by_file) == best_lookup(by_evidence) == best_lookup(both)
+    assert by_file["decision"]["speedup"] == by_evidence["decision"]["speedup"]
+    assert "ngram max=5 min=1" in by_evidence["acceptance_tiers"]
+    assert any(note.startswith("settings of ngram not stated: ngram max=") for note in by_evidence["assumptions"])
+
+
+def test_a_lookup_named_without_settings_takes_the_best_of_the_saved_replay(capsys, replayed, tmp_path):
+    _, saved = replayed
+    record = advised(capsys, tmp_path / "a", "--method", "ngram", "--evidence", saved)
+    (note,) = [text for text in record["assumptions"] if text.startswith("settings of ngram")]
+    assert note.endswith("the engine's own setting is priced beside it")
+    assert {cell["candidate"]["method"] for cell in record["candidates"]} == {"none", "ngram"}
+    assert record["decision"]["settings"]["prompt_lookup_min"] == 1
+
+
+def test_settings_stated_by_hand_stay_as_stated(capsys, replayed, tmp_path):
+    _, saved = replayed
+    stated = tmp_path / "d.yaml"
+    stated.write_text("target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
+                      "engine: {vllm_version: 0.32.0}\n"
+                      "workload: {concurrency: 4, prompt_tokens: 500, output_tokens: 200, tasks: code}\n"
+                      "candidates:\n- method: ngram\n  settings: {prompt_lookup_min: 3, prompt_lookup_max: 4}\n")
+    run(capsys, "advise", stated, "--evidence", saved, "--offline", "-q", "--out", tmp_path / "a")
+    record = json.loads((tmp_path / "a" / "record.json").read_text())
+    assert set(record["acceptance_tiers"]) == {"ngram max=4 min=3"}
+    assert not any(text.startswith("settings of ngram") for text in record["assumptions"])

@@ -8,6 +8,7 @@ One kind a file in `advisor/checks/sources/kinds/`, each with `TITLE`, `RANK` (l
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from advisor.checks.serve_config import Ignore, ServeConfig, read_ignores
+from advisor.checks.sources.kinds.serve_config import refuse_own_file
 from advisor.checks.sources.launch import OpenFile
 from advisor.checks.sources.source import Source
 from profiles.errors import InputError
@@ -44,9 +46,14 @@ def read_source(
     Raises:
         InputError: the text is of no known kind, is a template, is malformed, or starts no vLLM server.
     """
+    _refuse_own_json(text, name)
     source = Source(text, name, dict(env or {}), open_file)
     kind = next((module for module in all_kinds() if module.recognises(source)), None)
     if kind is None:
+        for document in source.documents:
+            # Alert rules have placeholders of their own, which no chart fills.
+            if isinstance(document.value, dict) and document.value.get("groups"):
+                refuse_own_file(name, document.value.keys())
         if source.template_line is not None:
             raise InputError(f"{name}:{source.template_line}: a chart's template, not a finished file: render it "
                              "first, `helm template CHART | specadvise check -`")
@@ -60,6 +67,18 @@ def read_source(
                          "`python -m vllm.entrypoints.openai.api_server ...` or an image of vLLM with arguments; name "
                          "the file that starts it")
     return _with_ignores(found, read_ignores(text))
+
+
+def _refuse_own_json(text: str, name: str) -> None:
+    """Records and evidence hold more values than any serve config may: they are known before those are counted."""
+    if not text.lstrip().startswith("{"):
+        return
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(document, dict) and "schema_version" in document:
+        refuse_own_file(name, document.keys())
 
 
 def _with_ignores(configs: list[ServeConfig], ignores: tuple[Ignore, ...]) -> list[ServeConfig]:

@@ -18,10 +18,13 @@ _OWN_FILES: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
      "`--deployment {name}` gives its release and hardware to a check"),
     (frozenset({"schema_version", "decision"}), frozenset(),
      "a record, not a serve config: give it with `--record {name}`, and name the vllm.yaml beside it"),
+    (frozenset({"schema_version", "kind", "collected_at"}), frozenset(),
+     "evidence, not a serve config: give it to `advise --evidence {name}`, and name the vllm.yaml that it wrote"),
+    (frozenset({"groups"}), frozenset(), "a Prometheus rules file, not a serve config: name the vllm.yaml beside it"),
     (frozenset({"severities"}), frozenset({"ignore"}), "a policy, not a serve config: give it with `--policy {name}`"),
     (frozenset({"ignore"}), frozenset({"severities"}), "a policy, not a serve config: give it with `--policy {name}`"),
 )
-"""Files of this tool: keys that tell them, keys of which one has to be there too, and what to do with them."""
+"""Other files of this tool: keys that tell them, keys of which one has to be there too, and what to do with them."""
 
 
 def recognises(source: Source) -> bool:
@@ -45,12 +48,17 @@ def read(source: Source) -> list[ServeConfig]:
     return [config]
 
 
-def _refuse_other_files(name: str, keys: Collection[object], config: ServeConfig) -> None:
-    from profiles.catalog.options import ever
-
+def refuse_own_file(name: str, keys: Collection[object]) -> None:
+    """InputError where the keys of a document are those of another file of this tool."""
     for telling, beside, what in _OWN_FILES:
         if telling <= set(keys) and "model" not in keys and (not beside or beside & set(keys) or len(keys) == 1):
             raise InputError(f"{name} is {what.format(name=name)}")
+
+
+def _refuse_other_files(name: str, keys: Collection[object], config: ServeConfig) -> None:
+    from profiles.catalog.options import ever
+
+    refuse_own_file(name, keys)
     known = [option for option in config.values
              if ever(option) or ever(option.removeprefix("no-")) or option in SHORT_OPTIONS]
     if not known:
