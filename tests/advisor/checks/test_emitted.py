@@ -27,6 +27,7 @@ HEADS = {
     "mlp_speculator": {"architectures": ["MLPSpeculatorPreTrainedModel"], "model_type": "mlp_speculator",
                        "emb_dim": 4096, "inner_dim": 4096, "n_predict": 4, "vocab_size": 128256},
 }
+TARGETS = {"mtp": {**LLAMA, "architectures": ["MiMoForCausalLM"], "model_type": "mimo"}}
 SMALL = {**LLAMA, "hidden_size": 1024, "num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096}
 
 
@@ -43,6 +44,6 @@ def test_an_emitted_config_has_no_error(
     written = emit(decision(method, draft="org/draft", schedule=schedule, running=8), stated, memory(), [])
     found = check(subject_of(Example(
         written.vllm_yaml, version, "H100", 1, dict(written.env),
-        models={"org/target": {"config": LLAMA}, "org/draft": {"config": HEADS.get(method, SMALL)}},
+        models={"org/target": {"config": TARGETS.get(method, LLAMA)}, "org/draft": {"config": HEADS.get(method, SMALL)}},
     ))).findings
     assert [f"{f.code} {f.message}" for f in found if f.severity == "error"] == []
