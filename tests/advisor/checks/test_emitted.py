@@ -44,6 +44,7 @@ def test_an_emitted_config_has_no_error(
     written = emit(decision(method, draft="org/draft", schedule=schedule, running=8), stated, memory(), [])
     found = check(subject_of(Example(
         written.vllm_yaml, version, "H100", 1, dict(written.env),
-        models={"org/target": {"config": TARGETS.get(method, LLAMA)}, "org/draft": {"config": HEADS.get(method, SMALL)}},
+        models={"org/target": {"config": TARGETS.get(method, LLAMA)},
+                "org/draft": {"config": HEADS.get(method, SMALL)}},
     ))).findings
     assert [f"{f.code} {f.message}" for f in found if f.severity == "error"] == []
