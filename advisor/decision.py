@@ -178,49 +178,29 @@ def _blocked(pricing: Pricing, cell: Priced) -> Literal["", "unusable", "memory"
     return ""
 
 
-def _off(pricing: Pricing) -> Decision:
-    """Off, with no figure that could be taken for a finding about a candidate."""
-    return Decision(
-        enable=False,
-        method=None,
-        draft=None,
-        k=None,
-        schedule=None,
-        running=pricing.running,
-        speedup=None,
-        speedup_low=None,
-        speedup_high=None,
-        speedup_source=Source.MODELLED,
-        probability_of_gain=None,
-        break_even_acceptance_length=None,
-        crossover_load=None,
-        reasons=(),
-    )
-
-
 def decide(pricing: Pricing, refused: str | None = None) -> Choice:
     """The advice at the usual load. Abstains (`enable` null) where the interval straddles the worthwhile gain.
 
     refused: why the deployment starts no engine even without speculation, empty where it does; None asks the checklist.
     """
     running = pricing.running
+    nothing = Decision.without_figures(enable=False, running=running)
     if pricing.plan(NO_SPECULATION, 0).target_fits is False:
         # Not an answer about speculation: nothing can be served here, with or without it.
         settles = "the advice again, for an engine that holds the target: the reasons say what helps"
-        cannot = _off(pricing).model_copy(update={"enable": None, "would_settle": settles})
+        cannot = nothing.model_copy(update={"enable": None, "would_settle": settles})
         return Choice(cannot, None, blocked="target")
     if refused is None:
         refused = "; ".join(deployment_errors(pricing.situation))
     if refused:
         settles = "the advice again, once the deployment is mended"
-        return Choice(_off(pricing).model_copy(update={"enable": None, "would_settle": settles}), None,
-                      blocked="config")
+        return Choice(nothing.model_copy(update={"enable": None, "would_settle": settles}), None, blocked="config")
     best = best_cell(pricing, running)
     if best is None:
-        return Choice(_off(pricing), None)
+        return Choice(nothing, None)
     blocked = _blocked(pricing, best)
     if blocked:
-        return Choice(_off(pricing), best, blocked=blocked)
+        return Choice(nothing, best, blocked=blocked)
     candidate = best.candidate
     enable = None if pricing.disturbed(candidate) else _verdict(pricing, best)
     cross = crossover(pricing, candidate)

@@ -135,6 +135,15 @@ class Decision(Schema):
     would_settle: str | None = None
     """When abstaining: the measurement that would decide it."""
 
+    @classmethod
+    def without_figures(cls, *, enable: bool | None, running: int) -> Decision:
+        """A decision that names no candidate and no figure that could be taken for a finding about one."""
+        return cls(
+            enable=enable, method=None, draft=None, k=None, schedule=None, running=running, speedup=None,
+            speedup_low=None, speedup_high=None, speedup_source=Source.MODELLED, probability_of_gain=None,
+            break_even_acceptance_length=None, crossover_load=None, reasons=(),
+        )
+
 
 class Provenance(Schema):
     """What was decided for, hashed, so that drift can be noticed later."""

@@ -18,7 +18,6 @@ from advisor.situation import Situation
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.errors import InputError
 from profiles.methods import method
-from profiles.schema import Source
 
 _PLANNED = "memory"
 """Family of the rules that ask the memory plan."""
@@ -64,27 +63,10 @@ def _codes(result: CheckResult) -> Iterable[str]:
 def _judged(situation: Situation, candidate: Candidate, known: Known) -> CheckResult:
     on = method(candidate.method).drafter != "none"
     k = min(candidate.k) if on else 0
-    values, env = options(_as_if(candidate, k, on), situation, plan_memory(situation, candidate, k))
+    as_if = Decision.without_figures(enable=on, running=1).model_copy(update={
+        "method": candidate.method if on else None,
+        "draft": candidate.draft.id if candidate.draft is not None else None,
+        "k": k if on else None, "settings": candidate.settings})
+    values, env = options(as_if, situation, plan_memory(situation, candidate, k))
     config = from_values(values, name="vllm.yaml", env={**situation.deployment.engine.env, **env})
     return check_config(config, known)
-
-
-def _as_if(candidate: Candidate, k: int, on: bool) -> Decision:
-    """The decision for a candidate, without the figures that a config says in comments only."""
-    return Decision(
-        enable=on,
-        method=candidate.method if on else None,
-        draft=candidate.draft.id if candidate.draft is not None else None,
-        k=k if on else None,
-        settings=candidate.settings,
-        schedule=None,
-        running=1,
-        speedup=None,
-        speedup_low=None,
-        speedup_high=None,
-        speedup_source=Source.MODELLED,
-        probability_of_gain=None,
-        break_even_acceptance_length=None,
-        crossover_load=None,
-        reasons=(),
-    )

@@ -35,6 +35,11 @@ def expected(option: Option) -> str:
     return " ".join(filter(None, (_EXPECTED.get(option.kind, "another value"), option.range)))
 
 
+def refusal(name: str, value: Any, option: Option, version: str) -> str:
+    """What is wrong with a value that an option or a key of a mapping does not take, in one sentence."""
+    return f"{name} is {said(value)}: vLLM {version} takes {expected(option)}, and the server does not start."
+
+
 def taken_as_option(option: Option, value: Any) -> bool:
     """Whether the server's parser takes this value of an option. What it drops unread counts as taken (`dropped`)."""
     if option.kind == "any" or dropped(option, value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -69,11 +69,6 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
     if data["complete"]:
         session.estimator.observe("block", estimated, time.monotonic() - begin)
     return data
-
-
-def lower_quartile(values: Sequence[float]) -> float | None:
-    """What steps take that nothing else stretched; None of none."""
-    return sorted(values)[(len(values) - 1) // 4] if values else None
 
 
 def lengthened(prompts: list[list[int]], tokens: int) -> list[int]:
@@ -164,7 +159,7 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
                 session.record(arm, block, {**partial, "complete": False})
             raise
         try:
-            data["plain_ms"] = lower_quartile((*before, *session.plain_steps()))
+            data["plain_ms"] = session.plain_ms_since(before)
         finally:
             # Whatever ends the look at the machine's pace, the block itself was measured.
             session.record(arm, block, data)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import psutil
 
 from probes.trial import plausibility
-from probes.trial.arm import launch, lower_quartile, run_block
+from probes.trial.arm import launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
@@ -169,8 +169,8 @@ class Comparison:
         if data["complete"]:
             again = replace(block, key=f"{block.key} again")
             # Its requests are the first start's over again: times only.
-            plain_ms = lower_quartile((*before, *session.plain_steps()))
-            session.record(arm, again, {**data, "requests": [], "plain_ms": plain_ms}, start=self.speculative_start)
+            data = {**data, "requests": [], "plain_ms": session.plain_ms_since(before)}
+            session.record(arm, again, data, start=self.speculative_start)
 
     def _over(self, next_s: float) -> str | None:
         return BUDGET_ENDED if self.session.left_s < next_s else None

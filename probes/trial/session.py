@@ -202,6 +202,11 @@ class Session:
         self._plain = self.spent_s, tuple(row[0] for row in data["steps"] if not row[2])
         return self._plain[1]
 
+    def plain_ms_since(self, before: tuple[float, ...]) -> float | None:
+        """The lower quartile of the plain steps before a block and after it, now: what nothing else stretched."""
+        around = sorted((*before, *self.plain_steps()))
+        return around[(len(around) - 1) // 4] if around else None
+
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
         evidence = self.arms.get(arm.key)

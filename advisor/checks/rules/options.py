@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
-from advisor.checks.values import expected, said, taken_as_key
+from advisor.checks.values import refusal, said, taken_as_key
 from profiles.catalog.options import find_key, refuses_unknown_keys
 from profiles.schema import shown
 
@@ -162,8 +162,7 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
             # Before 0.16 values were not validated: only a number can be told to be none.
             continue
         if not taken_as_key(found, value):
-            yield Fault(speculation.path(key), f"{key} is {said(value)}: vLLM {release.version} takes "
-                        f"{expected(found)}, and the server does not start.")
+            yield Fault(speculation.path(key), refusal(key, value, found, release.version))
 
 
 

@@ -13,8 +13,8 @@ from advisor.checks.subject import Subject
 from advisor.checks.values import (
     WORDS_FOR_SWITCHES,
     dropped,
-    expected,
     out_of_range,
+    refusal,
     said,
     taken_as_key,
     taken_as_option,
@@ -138,8 +138,7 @@ def _not_taken(subject: Subject) -> Iterable[Fault]:
         if not was_read(subject.release.rules) and found.kind not in _NUMBERS:
             continue
         if not taken_as_option(found, value):
-            yield Fault((option,), f"{option} is {said(value)}: vLLM {subject.release.version} takes "
-                        f"{expected(found)}, and the server does not start.", remedy=_mend(found))
+            yield Fault((option,), refusal(option, value, found, subject.release.version), remedy=_mend(found))
         elif out_of_range(found, value):
             yield Fault((option,), f"{option} is {said(value)}: vLLM {subject.release.version} takes a number "
                         f"{found.range}, and the server does not start.")
@@ -189,8 +188,7 @@ def _bad_key_value(subject: Subject) -> Iterable[Fault]:
     for option, key, value in _keys(subject):
         found = find_key(option, key, rules)
         if found is not None and not taken_as_key(found, value):
-            yield Fault((option, key), f"{option}.{key} is {said(value)}: vLLM {subject.release.version} takes "
-                        f"{expected(found)}, and the server does not start.")
+            yield Fault((option, key), refusal(f"{option}.{key}", value, found, subject.release.version))
 
 
 _PLAIN = "model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 32\n"
