@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class Load:
     output_tokens: tuple[int, ...]
     chunks_s: tuple[tuple[float, ...], ...]
     """When each piece of each answer came."""
+    lone_ms: float = 0.0
+    """A lone request's step, the mean of before and after this load: shows how steady the machine was."""
 
     @property
     def rate_rps(self) -> float:
@@ -151,11 +153,18 @@ def fitted(loads: Sequence[Load], k: int, per_position: Sequence[float]) -> Cons
     middle = float(np.median([step.ms for step in steps]))
     # A hiccup of the machine is no property of the engine, nor is half a step that was sent in two pieces.
     steps = [step for step in steps if step.prompt_tokens or 0.3 * middle < step.ms < 3.0 * middle]
-    rows = [[1.0 / step.ms, step.decoding / step.ms, step.prompt_tokens / step.ms] for step in steps]
-    step_ms, per_request, per_prompt_token = map(float, nonnegative_least_squares(rows, [1.0] * len(rows)))
+    carried = np.array([[1.0, step.decoding, step.prompt_tokens] for step in steps])
+    took = np.array([step.ms for step in steps])
+    # Errors in proportion to what a step should take. (In proportion to what it took, a slow step would count for less
+    # than a fast one, and the fit would stay under the mean that users see.)
+    usual = np.full(len(steps), middle)
+    for _ in range(10):
+        solved = nonnegative_least_squares(carried / usual[:, None], took / usual)
+        usual = np.maximum(carried @ solved, 1e-3 * middle)
+    step_ms, per_request, per_prompt_token = map(float, solved)
     bare = Constants(step_ms, per_request, per_prompt_token, 0.0)
     late = [measured(load).ttft_ms - simulated(load, bare, k, per_position).ttft_ms for load in chosen]
-    return Constants(step_ms, per_request, per_prompt_token, max(0.0, float(np.median(np.concatenate(late)))))
+    return replace(bare, server=max(0.0, float(np.median(np.concatenate(late)))))
 
 
 @dataclass(frozen=True)
@@ -172,6 +181,7 @@ class Row:
     tpot_ms: tuple[float, float]
     tokens_per_s: tuple[float, float]
     requests_per_s: tuple[float, float]
+    lone_ms: float
 
     def error(self, name: str) -> float:
         real, model = getattr(self, name)
@@ -186,13 +196,15 @@ def rows_of(arm: str, loads: Sequence[Load], constants: Constants, k: int, per_p
             arm, load.name, load.role, load.rate_rps, len(load.sent_s),
             (float(real.ttft_ms.mean()), float(model.ttft_ms.mean())),
             (float(real.tpot_ms.mean()), float(model.tpot_ms.mean())),
-            (real.tokens_per_s, model.tokens_per_s), (real.requests_per_s, model.requests_per_s),
+            (real.tokens_per_s, model.tokens_per_s), (real.requests_per_s, model.requests_per_s), load.lone_ms,
         ))
     return found
 
 
 LIMITS = {"tokens_per_s": 0.10, "tpot_ms": 0.15, "ttft_ms": 0.25, "requests_per_s": 0.15}
 """Largest median error that the simulation is held to (saturation: each)."""
+WORDS = {"tokens_per_s": "throughput", "tpot_ms": "TPOT", "ttft_ms": "TTFT below saturation",
+         "requests_per_s": "saturation rate (larger of both arms)"}
 
 
 def medians(rows: Sequence[Row]) -> dict[str, float]:
@@ -206,18 +218,17 @@ def medians(rows: Sequence[Row]) -> dict[str, float]:
 
 def table_of(rows: Sequence[Row]) -> str:
     """Markdown: every load, fitted ones marked, and the medians against what they are held to."""
-    lines = ["| arm | load | requests/s | requests | TTFT ms: measured, simulated | TPOT ms: measured, simulated | "
-             "tokens/s: measured, simulated |", "|---|---|---|---|---|---|---|"]
+    lines = ["| arm | load | requests/s | requests | lone step, ms | TTFT ms: measured, simulated | "
+             "TPOT ms: measured, simulated | tokens/s: measured, simulated |", "|---|---|---|---|---|---|---|---|"]
     for row in rows:
         rate = "all at once" if math.isinf(row.rate_rps) else f"{row.rate_rps:.2f}"
         cells = [f"{a:,.0f}, {b:,.0f} ({100 * (b / a - 1):+.0f} %)" for a, b in (row.ttft_ms, row.tpot_ms)]
         a, b = row.tokens_per_s
         cells.append(f"{a:.1f}, {b:.1f} ({100 * (b / a - 1):+.0f} %)")
-        lines.append(f"| {row.arm} | {row.load}, {row.role} | {rate} | {row.requests} | {' | '.join(cells)} |")
+        lines.append(f"| {row.arm} | {row.load}, {row.role} | {rate} | {row.requests} | {row.lone_ms:.0f} | "
+                     f"{' | '.join(cells)} |")
     found = medians(rows)
-    words = {"tokens_per_s": "throughput", "tpot_ms": "TPOT", "ttft_ms": "TTFT below saturation",
-             "requests_per_s": "saturation rate (larger of both arms)"}
     lines += ["", "| over the scored loads | median error | held to |", "|---|---|---|"]
-    lines += [f"| {words[name]} | {100 * value:.1f} % | {100 * LIMITS[name]:.0f} %"
+    lines += [f"| {WORDS[name]} | {100 * value:.1f} % | {100 * LIMITS[name]:.0f} %"
               f"{'' if value < LIMITS[name] else ', not kept'} |" for name, value in found.items()]
     return "\n".join(lines)

@@ -6,8 +6,9 @@
 
 Each arm's server gets Poisson arrivals at several shares of its own saturation, then all requests at once. The
 simulation's constants are fitted on two of the loads and scored on the others; both are listed. Keep the machine free
-of other work. Takes about 2 x (6 x SECONDS + 60 s): 14 minutes with the default. --from scores saved measurements
-again without an engine. Raw measurements hold times and lengths only.
+of other work; how steady it was shows in a lone request before and after each load. Takes about
+2 x (6 x SECONDS + 120 s): 16 minutes with the default. --from scores saved measurements again without an engine. Raw
+measurements hold times and lengths only.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.capacity_fit import BUDGET, SEQS, Load, fitted, medians, rows_of, table_of
+from benchmarks.capacity_fit import BUDGET, SEQS, Load, Row, fitted, rows_of, table_of
 from probes.trial.engine_process import EngineProcess
 from probes.trial.group_watch import SCRATCH_VARIABLE
 from probes.trial.plan import engine_environment, speculative_config
@@ -82,6 +83,16 @@ async def send(url: str, token: str, model: str, prompts: Sequence[Prompt], outp
             return sent, tuple(came), int(usage["prompt_tokens"]), int(usage["completion_tokens"])
 
         return list(await asyncio.gather(*map(one, prompts, outputs, times)))
+
+
+LONE_TOKENS = 24
+
+
+def lone_step_ms(url: str, token: str, model: str) -> float:
+    """A lone request's median step: shows the machine's pace."""
+    prompt = load_prompts(None, [Task.CHAT])[0]
+    [(_, came, _, _)] = asyncio.run(send(url, token, model, [prompt], [LONE_TOKENS], [0.0]))
+    return 1e3 * float(np.median(np.diff(came)))
 
 
 def run_load(name: str, role: str, url: str, token: str, model: str, rate: float | None, n: int, seed: int) -> Load:
@@ -136,16 +147,22 @@ def measure(target: Path, candidate: Candidate | None, k: int, seconds: float, s
         watched = WatchedServer("server", url, token, 30.0)
         loads: list[Load] = []
         drafts, accepted = 0.0, np.zeros(max(1, k))
-        for number, (share, role) in enumerate(SHARES):
-            rate = share * saturation
+        lone = lone_step_ms(url, token, model)
+        planned: list[tuple[str, str, float | None, int]] = [
+            (f"{share:g} of saturation", role, share * saturation, max(10, round(share * saturation * seconds)))
+            for share, role in SHARES]
+        planned.append(("flood", "saturation", None, max(3 * SEQS, round(0.6 * saturation * seconds))))
+        for number, (name, role, rate, n) in enumerate(planned):
             before = _counters(watched)
-            loads.append(load(f"{share:g} of saturation", role, rate, max(10, round(rate * seconds)), number))
+            seen = load(name, role, rate, n, number)
             after = _counters(watched)
+            lone_before, lone = lone, lone_step_ms(url, token, model)
+            loads.append(replace(seen, lone_ms=(lone_before + lone) / 2))
+            note(f"{name}: a lone step took {lone_before:.0f} ms before and {lone:.0f} ms after")
             if candidate is not None and role == "fitted":
                 moved = after.since(before)
                 drafts += moved.drafts
                 accepted += np.array([*moved.per_position, *(0.0,) * k][:k])
-        loads.append(load("flood", "saturation", None, max(3 * SEQS, round(0.6 * saturation * seconds)), 50))
     return {"arm": arm, "k": k if candidate is not None else 0,
             "per_position": (accepted / drafts).tolist() if drafts else [], "loads": [asdict(one) for one in loads]}
 
@@ -158,7 +175,8 @@ def _counters(server: WatchedServer) -> Any:
 
 # --- result --------------------------------------------------------------------------------------------------------
 def report(found: Sequence[dict[str, Any]], machine: str, command: str) -> str:
-    rows, lines = [], []
+    rows: list[Row] = []
+    lines = []
     for arm in found:
         loads = [Load(**load) for load in arm["loads"]]
         constants = fitted(loads, arm["k"], arm["per_position"])
@@ -167,7 +185,6 @@ def report(found: Sequence[dict[str, Any]], machine: str, command: str) -> str:
         lines.append(f"- {arm['arm']}: {constants.step:.1f} ms a step and {constants.per_request:.1f} ms a request in "
                      f"it, {constants.per_prompt_token:.2f} ms a prompt token, {constants.server:.0f} ms in the server"
                      + (f"; accepted by position: {accepted}" if accepted else ""))
-    note("median errors: " + ", ".join(f"{name} {100 * value:.1f} %" for name, value in medians(rows).items()))
     return "\n".join([f"Machine: {machine}. Command: `{command}`.", "", table_of(rows), "",
                       "Constants, fitted on the loads marked so:", "", *lines])
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.cost.fit import nonnegative_least_squares
+from advisor.cost.measured_prefill import Line, PromptStep, prefill_lines
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import Cost, Step
 from advisor.situation import Situation
@@ -28,6 +29,8 @@ _FLOOR_LOG_SD = 0.015
 _PACE_LOG_SD = 0.05
 """How well the machine's pace is known from the plain steps around a block: starts of the exhaustive sweep on a shared
 host differ by so much from what all of them tell (median; docs/regret.md)."""
+_PROMPT_TOKENS = 512.0
+"""A prompt to compare a draft's prefill with the target's on, by the facts."""
 _PER_DISTANCE_LOG_SD = 0.12
 """Widening per unit of distance from the nearest measured cell (a factor e in load, or 3 in k)."""
 
@@ -56,6 +59,15 @@ def steady_mean(values: Sequence[float]) -> float:
     return sum(clipped) / len(clipped)
 
 
+def middle_mean(values: Sequence[float]) -> float:
+    """Mean of the middle half: where all steps carry the same, the slow ones tell of the machine and not of the step
+    (half of a short block may be beside a neighbour's work)."""
+    ordered = sorted(values)
+    quarter = len(ordered) // 4
+    middle = ordered[quarter: len(ordered) - quarter]
+    return sum(middle) / len(middle)
+
+
 def usual_plain_ms(trial: TrialEvidence) -> float | None:
     """The middle of what plain steps took on the engine that stayed resident; None where none did."""
     seen = [s.plain_ms for arm in trial.arms for s in arm.steps if s.plain_ms]
@@ -72,13 +84,16 @@ def _cell(arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | No
         return None
     told = sample.plain_ms is not None
     pace = _pace(sample.plain_ms, usual_ms)
-    mean = steady_mean(sample.step_ms) / pace
+    # With a model as drafter every request drafts k tokens in every step; lookups find some now and none then.
+    alike = abs(sample.tokens_per_step - sample.running * (sample.k + 1)) < 0.01
+    mean_of = middle_mean if alike else steady_mean
+    mean = mean_of(sample.step_ms) / pace
     if mean <= 0:
         return None
     n = len(sample.step_ms)
     paced = [v / pace for v in sample.step_ms]
     spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in paced) / max(1, n - 1)) / mean
-    drafted = steady_mean(sample.draft_ms) / pace if sample.draft_ms else None
+    drafted = mean_of(sample.draft_ms) / pace if sample.draft_ms else None
     return Cell(
         label,
         sample.k,
@@ -124,7 +139,10 @@ class MeasuredCost:
     coefficients: dict[str, float] = field(default_factory=dict)
     residual_log_sd: float = 0.0
     """Root mean square of ln(measured / fit) over the cells: what the fit alone would miss."""
-    prefill_line: dict[str, tuple[float, float]] = field(default_factory=dict)
+    prefill_line: Line | None = None
+    """The target's; None where no step carried prompts alone."""
+    draft_prefill_lines: dict[str, Line] = field(default_factory=dict)
+    """What each timed drafter adds to it."""
     _residuals: dict[str, list[tuple[Cell, float]]] = field(default_factory=dict)
 
     @classmethod
@@ -238,14 +256,22 @@ class MeasuredCost:
 
     def _fit_prefill(self, trial: TrialEvidence) -> None:
         usual_ms = usual_plain_ms(trial)
-        for arm in trial.arms:
-            samples = [(p.tokens, p.step_ms / _pace(p.plain_ms, usual_ms)) for p in arm.prefill
-                       if p.tokens > 0 and p.step_ms > 0]
-            if len(samples) < 3:
-                continue
-            rows = [[1.0 / ms, tokens / ms] for tokens, ms in samples]
-            fixed, per_token = (float(v) for v in nonnegative_least_squares(rows, [1.0] * len(rows)))
-            self.prefill_line[arm.candidate.label] = (fixed, per_token)
+        steps = [PromptStep(arm.candidate.label, p.tokens, p.step_ms / _pace(p.plain_ms, usual_ms))
+                 for arm in trial.arms for p in arm.prefill if p.tokens > 0 and p.step_ms > 0]
+        expected: dict[str, Line] = {}
+        for candidate in {arm.candidate.label: arm.candidate for arm in trial.arms}.values():
+            share = self._modelled_share(candidate)
+            if share > 0.0 and candidate.label in self._residuals:
+                ks = [cell.k for cell, _ in self._residuals[candidate.label]]
+                expected[candidate.label] = Line(self.draft(candidate, 1, max(ks), 0.0).ms, share)
+        found = prefill_lines(steps, self.target(1, 1, 0.0).ms, expected)
+        if found is not None:
+            self.prefill_line, self.draft_prefill_lines = found
+
+    def _modelled_share(self, candidate: Candidate) -> float:
+        """What a drafter's own prefill takes, as a share of the target's, by the facts."""
+        return (self.fallback.draft_prefill(candidate, _PROMPT_TOKENS).ms
+                / max(self.fallback.prefill(_PROMPT_TOKENS).ms, 1e-9))
 
     # --- StepCost -----------------------------------------------------------------------------------------------
     def target(self, running: float, tokens: float, context_tokens: float) -> Cost:
@@ -286,17 +312,16 @@ class MeasuredCost:
         return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
 
     def prefill(self, tokens: float) -> Cost:
-        line = self.prefill_line.get("none")
-        if line is None:
+        if self.prefill_line is None:
             return Cost(self.target(1, max(1.0, tokens), 0.0).ms, 0.3, Source.MEASURED)
-        return Cost(line[0] + line[1] * tokens, 0.1, Source.MEASURED)
+        return Cost(self.prefill_line.at(tokens), 0.1, Source.MEASURED)
 
     def draft_prefill(self, candidate: Candidate, tokens: float) -> Cost:
-        own, base = self.prefill_line.get(candidate.label), self.prefill_line.get("none")
-        if own is None or base is None:
-            modelled = self.fallback.draft_prefill(candidate, tokens)
-            return Cost(modelled.ms * self._scale(1, 0.0), 0.4, Source.MODELLED)
-        return Cost(max(0.0, own[0] - base[0] + (own[1] - base[1]) * tokens), 0.3, Source.MEASURED)
+        line = self.draft_prefill_lines.get(candidate.label)
+        if line is not None:
+            return Cost(line.at(tokens), 0.3, Source.MEASURED)
+        beside = self.prefill(tokens).ms - self.prefill(0.0).ms
+        return Cost(self._modelled_share(candidate) * beside, 0.4, Source.MODELLED)
 
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
         base = self.target(running, running, context_tokens)

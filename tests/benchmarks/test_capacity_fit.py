@@ -73,6 +73,19 @@ def test_an_engine_that_changes_between_the_loads_is_not_foreseen_and_the_table_
     assert "| arm | quarter, fitted |" in table
 
 
+def test_steps_of_two_lengths_are_foreseen_by_their_mean() -> None:
+    """A machine whose every other step is slow: what users see is the mean, not the many fast ones."""
+    slow = _load("quarter", "fitted", 0.4, 24, 0)
+    stretched = []
+    for came in slow.chunks_s:
+        gaps = np.diff([0.0, *came])
+        stretched.append(tuple(np.cumsum(gaps * np.where(np.arange(len(gaps)) % 2, 2.0, 1.0))))
+    alone = [Load("alone", role, (0.0,), (c[0],), (c[-1],), (p,), (o,), (c,))
+             for role in ("fitted", "scored") for c, p, o in zip(stretched, slow.prompt_tokens, slow.output_tokens, strict=True)]
+    errors = [row.error("tpot_ms") for row in rows_of("arm", alone, fitted(alone, 0, ()), 0, ())]
+    assert abs(float(np.mean(errors))) < 0.05
+
+
 def test_pieces_of_one_step_that_come_late_do_not_make_a_step_of_their_own() -> None:
     load = Load("one", "fitted", (0.0, 0.0), (0.1, 0.115), (0.5, 0.52), (4, 4), (5, 5),
                 ((0.1, 0.2, 0.3, 0.4, 0.5), (0.115, 0.202, 0.318, 0.4, 0.52)))

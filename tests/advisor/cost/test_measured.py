@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from advisor.cost.measured import MeasuredCost, cost_model, steady_mean
+from advisor.cost.measured import MeasuredCost, cells_of, cost_model, middle_mean, steady_mean
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import runner_for
 from profiles.deployment import NO_SPECULATION, Candidate
@@ -150,3 +150,18 @@ def test_a_speculating_step_timed_shorter_than_a_plain_one_is_doubt_not_gain() -
     step, base = model.step(candidate, 1, 3, 3, 84), model.target(1, 1, 84)
     assert step.ms >= base.ms * 0.999
     assert step.ratio_log_sd > 0.3
+
+
+def test_steps_that_carry_the_same_are_read_by_their_middle_half() -> None:
+    assert middle_mean([100.0] * 5 + [250.0, 260.0]) == pytest.approx(100.0)
+    assert middle_mean([100.0, 300.0]) == pytest.approx(200.0)
+    assert middle_mean([100.0]) == 100.0
+
+
+def test_a_lookups_steps_are_of_two_kinds_and_keep_their_mean() -> None:
+    trial = cpu_trial()
+    mixed = StepSample(k=3, running=4, context_tokens=84, tokens_per_step=8, step_ms=(100.0,) * 15 + (200.0,) * 5,
+                       output_tokens=100)
+    ngram = trial.arms[1].model_copy(update={"candidate": Candidate(method="ngram", k=(3,)), "steps": (mixed,)})
+    [cell] = [c for c in cells_of(trial.model_copy(update={"arms": (trial.arms[0], ngram)})) if c.arm != "none"]
+    assert cell.ms == pytest.approx(125.0)
