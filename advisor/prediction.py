@@ -14,10 +14,11 @@ from functools import cached_property
 from advisor.acceptance import Acceptance, acceptance_of
 from advisor.compatibility import incompatible
 from advisor.cost.machine import engine_limits
-from advisor.cost.measured import MeasuredCost, cost_model, timings_apply, usual_plain_ms
+from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
+from advisor.cost.timed_cells import usual_plain_ms
 from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
 from advisor.record import Memory, Priced
 from advisor.request_time import Request, Tokens, limit_of, request_of

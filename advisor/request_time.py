@@ -67,17 +67,16 @@ def request_of(
     length, drafted: tokens that a step gives and drafts in the mean.
     """
     step = cost.step(candidate, running, k, drafted, tokens.prompt + 0.5 * tokens.output)
-    whole = cost.prefill(max(1.0, tokens.uncached)).ms
-    every_step = cost.target(1, 1, 0.0).ms
+    none, prompt = cost.prefill(0.0).ms, cost.prefill(max(1.0, tokens.uncached)).ms
     if candidate.method != "none":
-        whole += cost.draft_prefill(candidate, tokens.uncached).ms
-        # A step that carries a prompt drafts as well, as the others' steps do anyway.
-        every_step += cost.draft_prefill(candidate, 0.0).ms
-    # Prompt tokens ride along with the others' decode steps: the part every step pays anyway is shared.
-    shared = min(every_step, 0.9 * whole) * (1.0 - 1.0 / running)
+        none += cost.draft_prefill(candidate, 0.0).ms
+        prompt += cost.draft_prefill(candidate, tokens.uncached).ms
+    # Prompt tokens ride along in a step that the others decode in, and that drafts as their other steps do: a request
+    # pays for its tokens, and all who run pay for the step.
+    prefill_ms = max(0.0, prompt - none) + step.ms / running
     steps = max(0.0, tokens.output - 1.0) / length
     return Request(
-        whole - shared, whole + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, tokens.output
+        prefill_ms, prompt + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, tokens.output
     )
 
 

@@ -8,116 +8,31 @@ is interpolated; beyond them the interval widens with the distance.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.cost.fit import nonnegative_least_squares
+from advisor.cost.fit import Expected, proportional_fit
 from advisor.cost.measured_prefill import Line, PromptStep, prefill_lines
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import Cost, Step
+from advisor.cost.timed_cells import FLOOR_LOG_SD, Cell, cells_of, pace_of, usual_plain_ms
 from advisor.situation import Situation
 from profiles.deployment import Candidate
-from profiles.evidence import ArmEvidence, StepSample, TrialEvidence
+from profiles.evidence import TrialEvidence
 from profiles.methods import method
 from profiles.schema import Source
 
 _KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-_FLOOR_LOG_SD = 0.015
-"""Two runs of one cell differ by about this much even when each is long: machines drift."""
-_PACE_LOG_SD = 0.05
-"""How well the machine's pace is known from the plain steps around a block: starts of the exhaustive sweep on a shared
-host differ by so much from what all of them tell (median; docs/regret.md)."""
+_MISFIT_LOG_SD = 0.08
+"""How far a step's true time may well be from a sum of parts. Assumed: the fit alone misses the cells of the CPU pair
+that the tests hold by 3.5 %; a GPU's kernels change their tiles by shape, which no sum of parts follows."""
+_LOADED_SHARE = 0.1
+"""Of the shortest step: what a loaded speculation may well add to any step beside its drafting and verifying."""
 _PROMPT_TOKENS = 512.0
 """A prompt to compare a draft's prefill with the target's on, by the facts."""
 _PER_DISTANCE_LOG_SD = 0.12
 """Widening per unit of distance from the nearest measured cell (a factor e in load, or 3 in k)."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One timed shape of step: mean milliseconds, drafter's share where timed."""
-
-    arm: str
-    k: int
-    running: float
-    tokens: float
-    context_tokens: float
-    ms: float
-    draft_ms: float | None
-    log_sd: float
-    n: int
-
-
-def steady_mean(values: Sequence[float]) -> float:
-    """Mean with hiccups clipped at three medians: lookups need the mean (their steps are of two kinds), and one
-    pause of the machine must not decide."""
-    ordered = sorted(values)
-    middle = ordered[len(ordered) // 2]
-    clipped = [min(v, 3.0 * middle) for v in ordered]
-    return sum(clipped) / len(clipped)
-
-
-def middle_mean(values: Sequence[float]) -> float:
-    """Mean of the middle half: where all steps carry the same, the slow ones tell of the machine and not of the step
-    (half of a short block may be beside a neighbour's work)."""
-    ordered = sorted(values)
-    quarter = len(ordered) // 4
-    middle = ordered[quarter: len(ordered) - quarter]
-    return sum(middle) / len(middle)
-
-
-def usual_plain_ms(trial: TrialEvidence) -> float | None:
-    """The middle of what plain steps took on the engine that stayed resident; None where none did."""
-    seen = [s.plain_ms for arm in trial.arms for s in arm.steps if s.plain_ms]
-    return statistics.median(seen) if seen else None
-
-
-def _pace(plain_ms: float | None, usual_ms: float | None) -> float:
-    """How slow the machine was: what ran then would have taken this much less at its usual pace."""
-    return plain_ms / usual_ms if plain_ms and usual_ms else 1.0
-
-
-def _cell(arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | None) -> Cell | None:
-    if not sample.step_ms or sample.running < 1:
-        return None
-    told = sample.plain_ms is not None
-    pace = _pace(sample.plain_ms, usual_ms)
-    # With a model as drafter every request drafts k tokens in every step; lookups find some now and none then.
-    alike = abs(sample.tokens_per_step - sample.running * (sample.k + 1)) < 0.01
-    mean_of = middle_mean if alike else steady_mean
-    mean = mean_of(sample.step_ms) / pace
-    if mean <= 0:
-        return None
-    n = len(sample.step_ms)
-    paced = [v / pace for v in sample.step_ms]
-    spread = math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in paced) / max(1, n - 1)) / mean
-    drafted = mean_of(sample.draft_ms) / pace if sample.draft_ms else None
-    return Cell(
-        label,
-        sample.k,
-        float(sample.running),
-        max(sample.tokens_per_step, float(sample.running)),
-        sample.context_tokens,
-        mean,
-        drafted,
-        math.hypot(spread / math.sqrt(n), _PACE_LOG_SD if told else _FLOOR_LOG_SD),
-        n,
-    )
-
-
-def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
-    """Every timed shape of every arm that was timed at all, baseline included (arm label `none`), at the machine's
-    usual pace where a resident plain engine told how slow it was in between."""
-    usual_ms = usual_plain_ms(trial)
-    found: list[Cell] = []
-    for arm in trial.arms:
-        for sample in arm.steps:
-            cell = _cell(arm, arm.candidate.label, sample, usual_ms)
-            if cell is not None:
-                found.append(cell)
-    return tuple(found)
 
 
 def timings_apply(trial: TrialEvidence, situation: Situation) -> bool:
@@ -195,33 +110,30 @@ class MeasuredCost:
         return names
 
     def _fit(self) -> None:
-        import numpy as np
-
         best: tuple[float, float, list[float]] = (math.inf, self.knot, [])
         tops = [cell.tokens for cell in self.cells]
+        expected = self._expected()
         for knot in [k for k in _KNOTS if k < max(tops)] or [max(tops)]:
             rows: list[list[float]] = []
             values: list[float] = []
+            spreads: list[float] = []
             for cell in self.cells:
                 # Where the drafter was timed the rest of the step is fitted without it, and its passes get a row of
                 # their own: the two then cannot be confused.
-                timed = cell.draft_ms is not None and cell.k > 0
-                rest = cell.ms - (cell.draft_ms or 0.0) if timed else cell.ms
-                row = self._row(
-                    cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=not timed
-                )
-                rows.append([v / cell.ms for v in row])
-                values.append(rest / cell.ms)
+                timed = cell.draft_ms is not None and cell.k > 0 and 0.0 < cell.draft_ms < cell.ms
+                drafted = cell.draft_ms or 0.0
+                shape = cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot
+                row = self._row(*shape, with_draft=not timed)
+                rows.append(row)
+                values.append(cell.ms - drafted if timed else cell.ms)
                 if timed:
-                    whole = self._row(
-                        cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens, knot, with_draft=True
-                    )
-                    rows.append([(w - r) / cell.ms for w, r in zip(whole, row, strict=True)])
-                    values.append((cell.draft_ms or 0.0) / cell.ms)
-            solution = nonnegative_least_squares(rows, values)
-            error = float(np.sum((np.asarray(rows) @ solution - np.asarray(values)) ** 2))
-            if error < best[0] - 1e-12:
-                best = (error, knot, [float(v) for v in solution])
+                    whole = self._row(*shape, with_draft=True)
+                    rows.append([w - r for w, r in zip(whole, row, strict=True)])
+                    values.append(drafted)
+                spreads += [math.hypot(cell.log_sd, _MISFIT_LOG_SD)] * (2 if timed else 1)
+            found = proportional_fit(rows, values, spreads, expected)
+            if found.loss < best[0] - 1e-12:
+                best = found.loss, knot, [float(v) for v in found.parts]
         _, self.knot, solved = best
         self.coefficients = dict(zip(self._columns(), solved, strict=True))
         total = 0.0
@@ -231,6 +143,17 @@ class MeasuredCost:
             total += residual**2
             self._residuals.setdefault(cell.arm, []).append((cell, residual))
         self.residual_log_sd = math.sqrt(total / len(self.cells))
+
+    def _expected(self) -> list[Expected]:
+        """A loaded speculation costs a step little beside its drafting and verifying: where a few cells of an arm alone
+        say otherwise, the machine was busy then."""
+        columns, step_ms = self._columns(), min(cell.ms for cell in self.cells)
+        found = []
+        for arm in self.arms:
+            found.append(Expected(columns.index(f"{arm}: loaded"), 0.0, _LOADED_SHARE * step_ms))
+            top = max(cell.running for cell in self.cells if cell.arm == arm)
+            found.append(Expected(columns.index(f"{arm}: loaded_per_request"), 0.0, _LOADED_SHARE * step_ms / top))
+        return found
 
     def _fitted(self, arm: str, k: int, running: float, tokens: float, context: float) -> float:
         row = self._row(arm, k, running, tokens, context, self.knot, with_draft=True)
@@ -246,9 +169,12 @@ class MeasuredCost:
             longer = 0.5 * math.log((context + 64.0) / (cell.context_tokens + 64.0))
             distance = math.hypot(math.log(max(running, 0.5) / cell.running), (k - cell.k) / 3.0, longer) + idle
             weight = cell.n**0.5 / (distance * distance + 1e-4)
+            # A cell is off the fit because its kind of step is, or because the machine was busy: as the variances of
+            # the two are, so is the part of it that is believed.
+            believed = _MISFIT_LOG_SD**2 / (_MISFIT_LOG_SD**2 + cell.log_sd**2)
             weights += weight
-            value += weight * residual
-            spread += weight * cell.log_sd
+            value += weight * believed * residual
+            spread += weight * math.sqrt(believed) * cell.log_sd
             nearest = min(nearest, distance)
         ms = self._fitted(arm, k, running, tokens, context) * math.exp(value / weights)
         off_cell = min(1.0, nearest / 0.3) * self.residual_log_sd
@@ -256,7 +182,7 @@ class MeasuredCost:
 
     def _fit_prefill(self, trial: TrialEvidence) -> None:
         usual_ms = usual_plain_ms(trial)
-        steps = [PromptStep(arm.candidate.label, p.tokens, p.step_ms / _pace(p.plain_ms, usual_ms))
+        steps = [PromptStep(arm.candidate.label, p.tokens, p.step_ms / pace_of(p.plain_ms, usual_ms))
                  for arm in trial.arms for p in arm.prefill if p.tokens > 0 and p.step_ms > 0]
         expected: dict[str, Line] = {}
         for candidate in {arm.candidate.label: arm.candidate for arm in trial.arms}.values():
@@ -299,7 +225,7 @@ class MeasuredCost:
         ms = k * (
             self.coefficients[f"{arm}: draft_pass"] + running * self.coefficients[f"{arm}: draft_pass_per_request"]
         )
-        return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
+        return Cost(ms, max(self.residual_log_sd, FLOOR_LOG_SD), Source.MEASURED)
 
     def overhead(self, candidate: Candidate, running: float, k: int) -> Cost:
         arm = candidate.label
@@ -309,7 +235,7 @@ class MeasuredCost:
             modelled = self.fallback.overhead(candidate, running, k)
             return Cost(modelled.ms * self._scale(running, 0.0), max(0.4, modelled.log_sd), Source.MODELLED)
         ms = self.coefficients[f"{arm}: loaded"] + running * self.coefficients[f"{arm}: loaded_per_request"]
-        return Cost(ms, max(self.residual_log_sd, _FLOOR_LOG_SD), Source.MEASURED)
+        return Cost(ms, max(self.residual_log_sd, FLOOR_LOG_SD), Source.MEASURED)
 
     def prefill(self, tokens: float) -> Cost:
         if self.prefill_line is None:

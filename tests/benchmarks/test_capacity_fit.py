@@ -81,7 +81,8 @@ def test_steps_of_two_lengths_are_foreseen_by_their_mean() -> None:
         gaps = np.diff([0.0, *came])
         stretched.append(tuple(np.cumsum(gaps * np.where(np.arange(len(gaps)) % 2, 2.0, 1.0))))
     alone = [Load("alone", role, (0.0,), (c[0],), (c[-1],), (p,), (o,), (c,))
-             for role in ("fitted", "scored") for c, p, o in zip(stretched, slow.prompt_tokens, slow.output_tokens, strict=True)]
+             for role in ("fitted", "scored")
+             for c, p, o in zip(stretched, slow.prompt_tokens, slow.output_tokens, strict=True)]
     errors = [row.error("tpot_ms") for row in rows_of("arm", alone, fitted(alone, 0, ()), 0, ())]
     assert abs(float(np.mean(errors))) < 0.05
 

@@ -2,9 +2,10 @@ import math
 
 import pytest
 
-from advisor.cost.measured import MeasuredCost, cells_of, cost_model, middle_mean, steady_mean
+from advisor.cost.measured import MeasuredCost, cost_model
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import runner_for
+from advisor.cost.timed_cells import cells_of, middle_mean, steady_mean
 from profiles.deployment import NO_SPECULATION, Candidate
 from profiles.evidence import StepSample, TrialEvidence
 from profiles.schema import Source

@@ -1,4 +1,4 @@
-"""What prompts cost is read from every arm's steps together, and neither a neighbour's work nor a single step rules it."""
+"""What prompts cost is read from every arm's steps together; no single step rules it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_targets_line_is_found_from_arms_that_look_drafts_up() -> None:
 def test_a_drafter_of_which_no_prompt_was_timed_adds_what_the_facts_expect() -> None:
     found = prefill_lines([s for s in QUIET if s.arm != "draft"], 100.0, EXPECTED)
     assert found is not None
-    assert found[1]["draft"].at(500.0) == pytest.approx(50.0 + 0.2 * 1.2 * 500.0, rel=0.02)
+    assert found[1]["draft"].at(500.0) == pytest.approx(50.0 + 0.2 * 1.2 * 500.0, rel=0.03)
 
 
 def test_nothing_timed_is_nothing_known() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cost.measured import cells_of
+from advisor.cost.timed_cells import cells_of
 from probes.trial.plan import TrialPlan, build_plan
 from probes.trial.prompts import load_prompts
 from probes.trial.runner import run_trial
