@@ -130,7 +130,10 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
         "Written by `python -m benchmarks.accuracy`. Every row is predicted by a model fitted without its publication "
         f"(leave-one-publication-out over {len(models)} publications, {len(folds.scored)} rows): step-time constants, "
         "acceptance prior and interval widths alike. Errors are exp(|ln(predicted / measured)|) - 1. Two people who "
-        "measure the same setup differ by 9 % (median).",
+        "measure the same setup differ by 9 % (median). Memory is held against start-up logs in "
+        "[accuracy-memory.md](accuracy-memory.md), the simulation under `plan` against a real server in "
+        "[accuracy-capacity.md](accuracy-capacity.md), a trial's choice against an exhaustive sweep in "
+        "[regret.md](regret.md).",
         "## Summary",
         _HEAD, line("acceptance given (rows that publish it)", given),
         *(line(title, by_kind[kind]) for kind, title in KINDS.items()),
