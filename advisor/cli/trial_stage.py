@@ -49,6 +49,9 @@ def run_stage(
         progress.done()
     if found.stopped == "complete":
         checkpoint.unlink(missing_ok=True)
-    else:
+    elif checkpoint.exists():
         warn(f"trial: stopped before its end ({found.stopped}); --resume goes on from it")
+    else:
+        warn(f"trial: stopped ({found.stopped}) before its first block was measured whole: give it a larger --budget, "
+             "or a machine that does nothing else")
     return evidence("trial", trial=found), concluded(found)

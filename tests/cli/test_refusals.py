@@ -17,7 +17,8 @@ from advisor.record import Record
 from advisor.situation import Situation
 from profiles.deployment import Deployment
 from profiles.errors import InputError
-from profiles.evidence import GpuDevice, GpuEvidence
+from profiles.evidence import GpuDevice, GpuEvidence, TrialEvidence
+from tests.advisor.situations import cpu_trial
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 SMALL = "meta-llama/Llama-3.2-1B-Instruct"
@@ -75,6 +76,23 @@ def test_arms_that_cannot_run_are_not_started_in_a_trial(tmp_path: Path, monkeyp
     only = gathered(said, candidates=["mtp"])
     assert run_stage(only, tmp_path, tmp_path, resume=False, quiet=True, warn=said.append) == (None, False)
     assert "no candidate can run" in said[-1]
+
+
+@pytest.mark.parametrize(("kept", "sentence"), [(True, "--resume goes on from it"), (False, "a larger --budget")])
+def test_a_trial_that_stops_promises_to_go_on_only_from_what_it_kept(
+    kept: bool, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+
+    def measure(_: Situation, __: Path, checkpoint: Path, **___: Any) -> TrialEvidence:
+        if kept:
+            checkpoint.write_text("{}")
+        return cpu_trial().model_copy(update={"stopped": "budget"})
+
+    monkeypatch.setattr("advisor.cli.trial.measure", measure)
+    run_stage(gathered(said, candidates=["ngram"]), tmp_path, tmp_path, resume=False, quiet=True, warn=said.append)
+    assert sentence in said[-1]
 
 
 @pytest.mark.parametrize(("stated", "sentence"), [
