@@ -15,7 +15,9 @@ from advisor.checks.finding import Finding
 from advisor.checks.notice import Notice
 from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.subject import KnownModel, Subject
-from advisor.emit.options import FIELD_OPTIONS, is_secret
+from advisor.checks.values import said
+from advisor.emit.options import FIELD_OPTIONS, carries_secret, is_secret
+from advisor.emit.serving import ADDED
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import normal_id
 from profiles.catalog.releases import version_tuple
@@ -236,7 +238,8 @@ def _options(now: ServeConfig, then: ServeConfig, linear: bool) -> Iterator[Find
         if option in _RESTS_ON:
             yield OPTION.finding(f"{option} is {value}, in the record {was}: the advice no longer holds",
                                  where=option, line=now.line((option,)))
-        elif not is_secret(option):
+        elif not is_secret(option) and not (option in ADDED and option not in then.values):
+            # What an emitted manifest adds by itself is no difference that somebody made.
             others.append(option)
     if others:
         yield OTHER.finding(f"these options differ from the record, which does not change the advice: "
@@ -265,7 +268,7 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[tu
     for key in sorted({*then, *now}):
         was, value = then.get(key), now.get(key)
         if _plain(was) != _plain(value):
-            yield key, _said(key in then, was), _said(key in now, value)
+            yield key, _said(key, key in then, was), _said(key, key in now, value)
 
 
 def _plain(value: Any) -> Any:
@@ -277,5 +280,7 @@ def _plain(value: Any) -> Any:
     return (type(value) is bool, value)
 
 
-def _said(stated: bool, value: Any) -> str:
-    return shown(value) if stated and value is not None else "left out"
+def _said(key: str, stated: bool, value: Any) -> str:
+    if not stated or value is None:
+        return "left out"
+    return said(value, key) if carries_secret(key, value) or not isinstance(value, Mapping) else shown(value)

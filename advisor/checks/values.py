@@ -6,12 +6,14 @@ text parses; a key of a mapping arrives as JSON and is compared by type, numbers
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from advisor.emit.options import carries_secret
 from profiles.catalog.options import Option
 from profiles.schema import shown
 
@@ -24,6 +26,11 @@ _EXPECTED = {
     "json": "a mapping", "list": "a list", "text": "one text", "choice": "one of a list",
 }
 _MOST_NAMED = 12
+_NEAR = 0.75
+_SECRET_IN_TEXT = re.compile(
+    r"\b(?:(?:auth|access|api|hf|bearer)[-_]?token|token|\w*(?:secret|password|passwd)|\w*api[-_]?key)\b"
+    r"[\"']?\s*[:=]", re.IGNORECASE)
+"""Text that is no JSON any more, and still says that what follows is a secret."""
 
 
 def expected(option: Option) -> str:
@@ -37,7 +44,7 @@ def expected(option: Option) -> str:
 
 def refusal(name: str, value: Any, option: Option, version: str) -> str:
     """What is wrong with a value that an option or a key of a mapping does not take, in one sentence."""
-    return f"{name} is {said(value)}: vLLM {version} takes {expected(option)}, and the server does not start."
+    return f"{name} is {said(value, name)}: vLLM {version} takes {expected(option)}, and the server does not start."
 
 
 def taken_as_option(option: Option, value: Any) -> bool:
@@ -79,7 +86,8 @@ def taken_as_key(option: Option, value: Any) -> bool:
         return isinstance(value, bool) or value in (0, 1) or (isinstance(value, str)
                                                              and value.lower() in WORDS_FOR_SWITCHES)
     if kind == "choice":
-        return not isinstance(value, (dict, list)) and value in option.choices
+        return not isinstance(value, (dict, list)) and (value in option.choices or (
+            option.any_case and str(value).upper() in option.choices))
     if kind == "list":
         return isinstance(value, list)
     if kind == "json":
@@ -92,6 +100,13 @@ def dropped(option: Option | None, value: Any) -> bool:
     if isinstance(value, list) and not value:
         return True
     return value is False and (option is None or option.kind not in ("switch", "any"))
+
+
+def nearest(option: Option, value: Any) -> str | None:
+    """The choice that was probably meant; None where none is near."""
+    named = [str(choice) for choice in option.choices]
+    text = str(value).upper() if option.any_case else str(value)
+    return next(iter(difflib.get_close_matches(text, named, n=1, cutoff=_NEAR)), None)
 
 
 def number_of(option: Option, value: Any) -> float | None:
@@ -114,8 +129,11 @@ def out_of_range(option: Option, value: Any) -> bool:
     return number is not None and not option.holds(number)
 
 
-def said(value: Any) -> str:
-    """A value as messages name it."""
+def said(value: Any, name: str = "") -> str:
+    """A value as messages name it. One that carries a secret, or a name beside it that says so, is never quoted: a
+    finding goes into a pipeline's log."""
+    if carries_secret(name.replace(".", "-"), value) or (isinstance(value, str) and _SECRET_IN_TEXT.search(value)):
+        return "a value that carries a secret (not shown)"
     return "a mapping" if isinstance(value, Mapping) else "null" if value is None else str(value).lower() \
         if isinstance(value, bool) else shown(value)
 
@@ -140,7 +158,8 @@ def _text_taken(option: Option, text: str) -> bool:
         return _whole(text) is not None
     if kind == "choice":
         known = {str(choice) for choice in option.choices}
-        return text in known or (option.loose and text.lower().replace("-", "_") in known)
+        return (text in known or (option.loose and text.lower().replace("-", "_") in known)
+                or (option.any_case and text.upper() in known))
     return True
 
 

@@ -43,6 +43,7 @@ _SECRET_WORDS = frozenset({
     "token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "cred", "creds", "dsn",
     "pat",
 })
+_OF_VOCABULARY = frozenset({"threshold", "budget", "budgets", "id", "ids", "tree", "prob", "limit", "count", "length"})
 _URL_WITH_PASSWORD = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 _PRIVATE_NAMES = r"(?:(?:auth|access|api|hf|bearer)[-_])?token|\w*(?:secret|password|passwd|passphrase)|\w*api[-_]?key"
 """Keys inside a value. Others that end in token (`eos_token`) are vocabulary."""
@@ -52,8 +53,11 @@ _SECRET_IN_JSON = re.compile(rf"""["'](?:{_PRIVATE_NAMES})["']\s*:""", re.IGNORE
 def is_secret(name: str) -> bool:
     """Whether an option or environment variable of this name carries a token, key or password."""
     words = re.split(r"[-_.]", name.lower())
+    # A vocabulary's token, not a credential: long-prefill-token-threshold.
+    own = {word for word, after in zip(words, [*words[1:], ""], strict=True)
+           if not (word == "token" and after in _OF_VOCABULARY)}
     return (
-        bool(_SECRET_WORDS & set(words))
+        bool(_SECRET_WORDS & own)
         or "api-key" in name.replace("_", "-").lower()
         or (name.isupper() and words[-1] == "key")
     )

@@ -32,6 +32,8 @@ CACHE_FOLDER = "/cache"
 """Where a container keeps downloaded models and compiled graphs."""
 TOKEN_SECRET = ("hf-token", "token")
 """Secret and key that hold the Hugging Face token."""
+ADDED = frozenset({"shutdown-timeout", "host"})
+"""Options that forms add to what vllm.yaml says: how long a server waits at its end, and where it listens."""
 GPUS_OF_A_NODE = 8
 CPU_KV_GIB = 4
 """KV space of the CPU engine when nobody states one (its VLLM_CPU_KVCACHE_SPACE)."""

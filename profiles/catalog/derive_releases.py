@@ -24,8 +24,9 @@ from profiles.errors import InputError, SpecadviseError
 
 _HEAD = """\
 # What `vllm serve` takes, by release. Made by `python -m profiles.catalog.derive_releases FOLDER...` from the source of
-# the releases in `read`; since is inclusive, until exclusive. Only `always` is written by hand: bounds that every
-# release has, whether or not it declares them (it divides by the value, or loops over it).
+# the releases in `read`; since is inclusive, until exclusive. Written by hand are `always`, bounds that every
+# release has, whether or not it declares them (it divides by the value, or loops over it), and `names`: values that the
+# sources define outside of what is read (attention backends: the union of the registries of 0.11, 0.28 and 0.32).
 # After an edit: python -m profiles.catalog.compile
 """
 
@@ -51,11 +52,12 @@ def derive_releases(folders: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def as_yaml(tables: Mapping[str, Any], always: Mapping[str, Any]) -> str:
-    """The file's text: one line an option and span."""
+def as_yaml(tables: Mapping[str, Any], always: Mapping[str, Any], names: Mapping[str, Any]) -> str:
+    """The file's text: one line an option and span; `always` and `names` as they stood."""
     lines = [_HEAD + f"read: {_flow(tables['read'])}", f"refuses_unknown_keys: {_flow(tables['refuses_unknown_keys'])}",
              "always:"]
     lines += [f"  {name}: {_flow(bounds)}" for name, bounds in always.items()]
+    lines += ["names:", *(f"  {name}: {_flow(values)}" for name, values in names.items())]
     lines += ["options:", *_spans(tables["options"], "  "), "mappings:"]
     for option, keys in tables["mappings"].items():
         lines += [f"  {option}:", *_spans(keys, "    ")]
@@ -88,9 +90,9 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     target = DATA / "options.yaml"
-    always = read_source("options")["always"] if target.is_file() else {}
+    by_hand = read_source("options") if target.is_file() else {"always": {}, "names": {}}
     beside = target.with_suffix(".new")
-    beside.write_text(as_yaml(tables, always), encoding="utf-8")
+    beside.write_text(as_yaml(tables, by_hand["always"], by_hand["names"]), encoding="utf-8")
     os.replace(beside, target)
     sys.stderr.write(f"wrote {len(tables['options'])} options of {len(tables['read'])} releases\n")
     return 0

@@ -34,6 +34,8 @@ class Option:
     max: float | None = None
     loose: bool = False
     """Choices are compared in small letters, dashes as underscores."""
+    any_case: bool = False
+    """Choices are names of the engine's own, compared whatever their case; a plugin of it may register further ones."""
 
     @property
     def range(self) -> str:
@@ -168,7 +170,12 @@ def _option(span: Mapping[str, Any] | None, name: str) -> Option | None:
     facts = dict(span)
     if "choices" in facts:
         facts["choices"] = tuple(facts["choices"])
-    always = compiled("options")["always"].get(name, {}) if not facts.keys() & {"above", "min", "below", "max"} else {}
+    by_hand = compiled("options")["always"].get(name, {})
+    if "names" in by_hand and facts["kind"] == "any":
+        # `auto` is what leaving the option out means.
+        choices = (*compiled("options")["names"][by_hand["names"]], "AUTO")
+        return Option(**{**facts, "kind": "choice", "choices": choices, "any_case": True})
+    always = by_hand if not facts.keys() & {"above", "min", "below", "max"} and "names" not in by_hand else {}
     return Option(**{**always, **facts})
 
 

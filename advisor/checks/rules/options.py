@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Mapping
 
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
-from advisor.checks.values import refusal, said, taken_as_key
+from advisor.checks.values import nearest, refusal, said, taken_as_key
 from profiles.catalog.options import find_key, refuses_unknown_keys
 from profiles.schema import shown
 
@@ -105,9 +106,23 @@ def _not_a_mapping(subject: Subject) -> Iterable[Fault]:
         return
     if isinstance(value, str) and value.strip() == "None":
         return
-    what = "a list" if isinstance(value, list) else f"{shown(value)}"
+    what = "a list" if isinstance(value, list) else _torn(value) or said(value, "speculative-config")
     yield Fault(_CONFIG, f"speculative-config is {what}: vLLM takes a JSON object (in a config file, a nested "
-                         f"mapping).")
+                         "mapping).")
+
+
+def _torn(value: object) -> str | None:
+    """Where text that begins as a JSON object ceases to be one; None for anything else. It is not quoted: it may hold
+    anything."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return None
+    try:
+        json.loads(value)
+    except json.JSONDecodeError as error:
+        return f"no JSON object (line {error.lineno}, column {error.colno}: {error.msg})"
+    except (ValueError, RecursionError):
+        return "no JSON object that can be read"
+    return None
 
 
 def _both_spellings(subject: Subject) -> Iterable[Fault]:
@@ -152,7 +167,7 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
             if not (isinstance(value, str) and value in listed[key]):
                 hint = " (since 0.21: standard, with draft_sample_method probabilistic)" if value in (
                     "strict", "probabilistic") and key == "rejection_sample_method" else ""
-                yield Fault(speculation.path(key), f"{key} is {said(value)}: vLLM {release.version} takes "
+                yield Fault(speculation.path(key), f"{key} is {said(value, key)}: vLLM {release.version} takes "
                             f"{', '.join(sorted(listed[key]))}{hint}.")
             continue
         if key.startswith("suffix_") and speculation.method != "suffix":
@@ -162,7 +177,9 @@ def _bad_value(subject: Subject) -> Iterable[Fault]:
             # Before 0.16 values were not validated: only a number can be told to be none.
             continue
         if not taken_as_key(found, value):
-            yield Fault(speculation.path(key), refusal(key, value, found, release.version))
+            near = nearest(found, value) if found.choices else None
+            yield Fault(speculation.path(key), refusal(key, value, found, release.version),
+                        "warn" if found.any_case and near is None else None, f"Did you mean {near}?" if near else None)
 
 
 

@@ -13,6 +13,7 @@ from advisor.checks.subject import Subject
 from advisor.checks.values import (
     WORDS_FOR_SWITCHES,
     dropped,
+    nearest,
     out_of_range,
     refusal,
     said,
@@ -138,9 +139,10 @@ def _not_taken(subject: Subject) -> Iterable[Fault]:
         if not was_read(subject.release.rules) and found.kind not in _NUMBERS:
             continue
         if not taken_as_option(found, value):
-            yield Fault((option,), refusal(option, value, found, subject.release.version), remedy=_mend(found))
+            yield Fault((option,), refusal(option, value, found, subject.release.version), _of_plugin(found, value),
+                        _mend(found, value))
         elif out_of_range(found, value):
-            yield Fault((option,), f"{option} is {said(value)}: vLLM {subject.release.version} takes a number "
+            yield Fault((option,), f"{option} is {said(value, option)}: vLLM {subject.release.version} takes a number "
                         f"{found.range}, and the server does not start.")
 
 
@@ -148,8 +150,16 @@ def _as_word(option: Option, value: Any) -> bool:
     return option.kind in ("switch", "flag") and isinstance(value, str) and value.lower() in WORDS_FOR_SWITCHES
 
 
-def _mend(option: Option) -> str | None:
+def _mend(option: Option, value: Any) -> str | None:
+    near = nearest(option, value) if option.choices else None
+    if near is not None:
+        return f"Did you mean {near}?"
     return "Write true or false." if option.kind in ("switch", "flag") else None
+
+
+def _of_plugin(option: Option, value: Any) -> Severity | None:
+    """A warning where the value may be a name that a plugin of the engine registers, and is no slip of a known one."""
+    return "warn" if option.any_case and nearest(option, value) is None else None
 
 
 def _misread_switch(subject: Subject) -> Iterable[Fault]:
@@ -188,7 +198,8 @@ def _bad_key_value(subject: Subject) -> Iterable[Fault]:
     for option, key, value in _keys(subject):
         found = find_key(option, key, rules)
         if found is not None and not taken_as_key(found, value):
-            yield Fault((option, key), refusal(f"{option}.{key}", value, found, subject.release.version))
+            yield Fault((option, key), refusal(f"{option}.{key}", value, found, subject.release.version),
+                        _of_plugin(found, value), _mend(found, value) if found.choices else None)
 
 
 _PLAIN = "model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 32\n"

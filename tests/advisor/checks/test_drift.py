@@ -141,3 +141,18 @@ def test_a_load_past_the_crossover_is_said_and_one_below_is_not():
     then = APPROVED.model_copy(update={"decision": APPROVED.decision.model_copy(update={"crossover_load": 32})})
     assert said(subject(workload=ExpectedWorkload(concurrency=31)), then) == []
     assert said(subject(workload=ExpectedWorkload(concurrency=32)), then) == [("SPD919", "warn")]
+
+
+def test_what_an_emitted_form_adds_by_itself_is_no_difference():
+    text = APPROVED.emitted.vllm_yaml + "shutdown-timeout: 120\nhost: 0.0.0.0\n"
+    assert drift(subject(text), APPROVED) == ()
+    stated = APPROVED.model_copy(update={"emitted": APPROVED.emitted.model_copy(
+        update={"vllm_yaml": APPROVED.emitted.vllm_yaml + "shutdown-timeout: 30\n"})})
+    assert said(subject(text), stated) == [("SPD917", "info")]
+
+
+def test_a_secret_inside_an_option_is_named_and_not_quoted():
+    text = APPROVED.emitted.vllm_yaml + 'kv-transfer-config: {"kv_connector": "x", "api_key": "sk-hidden"}\n'
+    (found,) = [f for f in drift(subject(text), APPROVED) if f.code == "SPD916"]
+    assert "sk-hidden" not in found.message
+    assert "kv-transfer-config" in found.message

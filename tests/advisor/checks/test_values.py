@@ -152,3 +152,48 @@ def test_a_number_and_its_text_are_one(number: int) -> None:
     option = Option("int", min=1)
     assert taken_as_option(option, number) == taken_as_option(option, str(number))
     assert taken_as_key(option, number) == (number >= 1)
+
+
+# --- names that the engine registers ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("place", [
+    lambda name: {"attention-backend": name}, lambda name: {"attention-config": {"backend": name}},
+    lambda name: {"speculative-config": {**NGRAM, "attention_backend": name}}])
+def test_an_attention_backend_is_known_in_any_case_and_a_slip_names_the_one_meant(place: Any) -> None:
+    for name in ("FLASH_ATTN", "flash_attn", "FlashInfer", "auto", "TRITON_MLA"):
+        assert found(place(name)) == []
+    (slip,) = found(place("FLASH_ATN"))
+    assert (slip.severity, slip.remedy) == ("error", "Did you mean FLASH_ATTN?")
+
+
+def test_a_backend_that_only_a_plugin_can_know_is_a_warning() -> None:
+    assert codes({"attention-backend": "ACME_KERNELS"}) == {("SPD112", "warn")}
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("values", [
+    {"speculative-config": '{"method": "eagle3", "hf_token": "hf_hidden"'},
+    {"speculative-config": "method=eagle3, token: hf_hidden"},
+    {"speculative-config": "http://user:hf_hidden@host/x"},
+    {"kv-transfer-config": '{"kv_connector": "x", "api_key": "hf_hidden"'},
+    {"max-num-seqs": "api_key=hf_hidden"},
+])
+def test_no_finding_quotes_what_looks_like_a_secret(values: dict[str, Any]) -> None:
+    said = found(values)
+    assert said
+    assert not any("hf_hidden" in f"{f.message} {f.remedy}" for f in said)
+
+
+def test_a_torn_json_object_is_told_by_the_place_where_it_ends() -> None:
+    (torn,) = [f for f in found({"speculative-config": '{"method": "ngram",, "num_speculative_tokens": 3}'})
+               if f.code == "SPD105"]
+    assert "line 1, column 20" in torn.message
+    (word,) = [f for f in found({"speculative-config": "ngram"}) if f.code == "SPD105"]
+    assert "'ngram'" in word.message
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_whatever_follows_a_secrets_name_stays_unsaid(value: str) -> None:
+    from advisor.checks.values import said
+
+    hidden = "a value that carries a secret (not shown)"
+    assert said(f"hf_token: {value}") == said({"password": value}) == said(value, "api-key") == hidden

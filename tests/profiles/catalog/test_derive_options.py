@@ -134,8 +134,8 @@ def test_releases_that_agree_share_a_span_and_the_file_reads_back_alike(tmp_path
     assert tables["options"]["port"] == [{"since": "0.31.0", "kind": "int"}]
     assert tables["options"]["share"] == [{"since": "0.31.0", "until": "0.32.0", "kind": "float", "above": 0},
                                           {"since": "0.32.0", "kind": "float", "above": 0, "max": 1}]
-    written = yaml.safe_load(as_yaml(tables, {"port": {"min": 1}}))
-    assert written == {**tables, "always": {"port": {"min": 1}}}
+    written = yaml.safe_load(as_yaml(tables, {"port": {"min": 1}}, {"kinds": ["A", "B"]}))
+    assert written == {**tables, "always": {"port": {"min": 1}}, "names": {"kinds": ["A", "B"]}}
 
 
 def test_the_same_release_twice_is_refused(tmp_path: Path) -> None:
