@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from advisor.record import Proposal
-from profiles.catalog.models import DraftHead, heads_for, same_series, small_models_for
+from profiles.catalog.models import DraftHead, heads_for, kinship, small_models_for
 from profiles.catalog.mtp import shape_refuses_mtp
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
@@ -17,6 +17,8 @@ from profiles.model_ref import ModelRef
 _SMALLEST_RATIO, _LARGEST_RATIO = 0.003, 0.25
 _USUAL_RATIO = 0.05
 _MOST_DRAFTS = 2
+_KIN = ("its own series, ", "its own generation, ", "", "another generation of its family, ", "another family, ")
+"""What is said of a draft, by its kinship to the target."""
 
 
 def propose(
@@ -82,10 +84,10 @@ def _all(target: ModelShape, ks: tuple[int, ...]) -> Iterator[tuple[Candidate, s
         yield Candidate(method="mtp", k=allowed), f"the checkpoint brings {layers} {own} further tokens"
     for small in _small_models(target):
         share = small.params / target.params
-        series = "its own series, " if same_series(small.id, target.id) else ""
+        near = _KIN[kinship(small.id, target.id)]
         yield (
             Candidate(method="draft_model", draft=ModelRef(id=small.id), k=ks),
-            f"{series}the same tokenizer and vocabulary ({target.vocab_size:,} tokens), {100 * share:.1f} % of the "
+            f"{near}the same tokenizer and vocabulary ({target.vocab_size:,} tokens), {100 * share:.1f} % of the "
             "target's parameters",
         )
     for name in ("ngram", "suffix"):
@@ -95,18 +97,21 @@ def _all(target: ModelShape, ks: tuple[int, ...]) -> Iterator[tuple[Candidate, s
 
 
 def _small_models(target: ModelShape) -> list[ModelShape]:
-    """At most two, its own series first, then those nearest to the usual size of a draft."""
+    """At most two of the nearest kin there is, those nearest to the usual size of a draft first: where a model of its
+    own generation could draft, one of an older generation is no candidate."""
     within = [
         model
         for model in small_models_for(target)
         if _SMALLEST_RATIO <= model.params / max(1, target.params) <= _LARGEST_RATIO
     ]
 
-    def rank(model: ModelShape) -> tuple[bool, float]:
-        share = model.active_params / max(1, target.active_params)
-        return not same_series(model.id, target.id), abs(math.log(share / _USUAL_RATIO))
+    nearest = min((kinship(model.id, target.id) for model in within), default=0)
 
-    return sorted(within, key=rank)[:_MOST_DRAFTS]
+    def rank(model: ModelShape) -> float:
+        share = model.active_params / max(1, target.active_params)
+        return abs(math.log(share / _USUAL_RATIO))
+
+    return sorted((model for model in within if kinship(model.id, target.id) == nearest), key=rank)[:_MOST_DRAFTS]
 
 
 def _of_head(head: DraftHead) -> str:

@@ -109,7 +109,7 @@ def _lookup_by_name(key: str) -> tuple[dict[str, Any], bool] | None:
     return (entry[0], False) if entry else None
 
 
-def _quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
+def quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
     """The same model with its matrices stored in another format; tables keep 16 bits.
 
     Of a mixture the 4-bit formats usually take the experts alone: what two such checkpoints loaded (Gemma 4 26B AWQ,
@@ -150,7 +150,7 @@ def find_model(model_id: str) -> ModelShape | None:
     if ending is None:
         return _as_called(original, model_id)
     note = "its format read from the name's ending"
-    return _as_called(_quantized(original, ending[1]), model_id, original.id, note)
+    return _as_called(quantized(original, ending[1]), model_id, original.id, note)
 
 
 def _as_called(shape: ModelShape, model_id: str, original: str | None = None, note: str = "") -> ModelShape:
@@ -188,6 +188,7 @@ def draft_heads() -> tuple[DraftHead, ...]:
     return tuple(DraftHead.model_validate(head) for head in compiled("models")["heads"])
 
 
+@lru_cache(maxsize=512)
 def find_head(head_id: str) -> DraftHead | None:
     """A head by its id."""
     head = _heads().get(normal_id(head_id))
@@ -210,6 +211,7 @@ def _family(target_id: str) -> set[str]:
     return ids | {name.replace("/meta-llama-3.1", "/llama-3.1") for name in ids}
 
 
+@lru_cache(maxsize=512)
 def heads_for(target_id: str) -> tuple[DraftHead, ...]:
     """Heads trained for this very target, checked ones first; a head for another checkpoint of it is not offered."""
     ids = _family(target_id)
@@ -234,7 +236,7 @@ def drafts_hint(method_name: str, target_id: str) -> str:
 def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
     """Smaller models that speak the target's tokens: same tokenizer family and the same vocabulary size.
 
-    The target's own series comes first, then the smallest. vLLM refuses a draft model whose vocabulary size differs,
+    The nearest of kin come first, then the smallest. vLLM refuses a draft model whose vocabulary size differs,
     be it by padding. At most a third of the target's parameters per token, above which drafting costs too much.
     """
     family = target.tokenizer.family if target.tokenizer else None
@@ -256,7 +258,7 @@ def small_models_for(target: ModelShape) -> tuple[ModelShape, ...]:
         ):
             shape = ModelShape.model_validate(raw)
             fits.append(shape.model_copy(update={"id": _answering_like(entry, target.id)}))
-    return tuple(sorted(fits, key=lambda shape: (not same_series(shape.id, target.id), shape.active_params, shape.id)))
+    return tuple(sorted(fits, key=lambda shape: (kinship(shape.id, target.id), shape.active_params, shape.id)))
 
 
 _TUNED = re.compile(r"(?:^|[-_.])(?:instruct|it|chat)(?:$|[-_.])")
@@ -269,9 +271,30 @@ def _answering_like(entry: dict[str, Any], target_id: str) -> str:
     return next((name for name in names if (_TUNED.search(normal_id(name)) is not None) is tuned), names[0])
 
 
-def same_series(one: str, other: str) -> bool:
-    """Whether two names belong to one series: what stands before the size is the same (`qwen3`, `llama-3`)."""
-    series = [
-        re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)|\.\d(?=-)", normal_id(name).rsplit("/", 1)[-1])[0] for name in (one, other)
-    ]
-    return series[0] == series[1]
+_GENERATION = re.compile(r"([a-z]+)-?v?(\d+(?:\.\d+)*)?(?![\d.]*[bm]\b)")
+
+
+def kinship(one: str, other: str) -> int:
+    """How near two models are by their names: 0 one series (what stands before the size is the same, but for a minor
+    version), 1 one generation of a family (Qwen3 and Qwen3-Coder), 2 one major version (Qwen3-Next and Qwen3.5), 3 one
+    family, 4 none of these.
+
+    Models of one tokenizer guess each other's text the better the nearer they are: trained alike, with the same added
+    tokens.
+    """
+    names = [normal_id(name).rsplit("/", 1)[-1].removeprefix("meta-") for name in (one, other)]
+    series = [re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)|\.\d(?=-)", name)[0] for name in names]
+    if series[0] == series[1]:
+        return 0
+    (family, version), (other_family, other_version) = (_generation(name) for name in names)
+    if family != other_family:
+        return 3 if family in names[1] or other_family in names[0] else 4
+    if version == other_version:
+        return 1
+    return 2 if version and other_version and version.split(".")[0] == other_version.split(".")[0] else 3
+
+
+def _generation(name: str) -> tuple[str, str]:
+    """Family and version as a name begins: (qwen, 2.5), (llama, 3.1); the version is empty where none is named."""
+    found = _GENERATION.match(name)
+    return (found[1], found[2] or "") if found is not None else (name, "")

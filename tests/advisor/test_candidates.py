@@ -1,7 +1,7 @@
 import pytest
 
 from advisor.candidates import propose
-from profiles.catalog.models import find_model
+from profiles.catalog.models import catalog_ids, find_model, kinship
 from profiles.catalog.releases import release
 from profiles.methods import METHODS
 
@@ -96,3 +96,34 @@ def test_mtp_is_not_proposed_where_layers_are_stated_that_vllm_does_not_run() ->
 def test_mtp_is_proposed_from_the_release_on_that_runs_the_target_s_kind() -> None:
     assert "mtp" not in labels("zai-org/GLM-4.7-Flash", "0.14.0")
     assert "mtp" in labels("zai-org/GLM-4.7-Flash", "0.15.0")
+
+
+@pytest.mark.parametrize("target", ["Qwen/Qwen3-Coder-30B-A3B-Instruct", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-32B",
+                                    "Qwen/Qwen3-Coder-480B-A35B-Instruct", "Qwen/Qwen3-VL-8B-Instruct",
+                                    "Qwen/Qwen3-235B-A22B"])
+def test_no_draft_of_an_older_generation_is_proposed_where_one_of_the_targets_own_could_draft(target: str) -> None:
+    shape = find_model(target)
+    assert shape is not None
+    drafts = [c.draft.id for c in propose(shape, release("0.32.0"))[0] if c.method == "draft_model" and c.draft]
+    assert drafts
+    assert all(draft.startswith("Qwen/Qwen3-") for draft in drafts), drafts
+
+
+def test_drafts_of_every_catalogued_target_are_of_its_nearest_kin() -> None:
+    for name in catalog_ids():
+        shape = find_model(name)
+        assert shape is not None
+        near = [kinship(c.draft.id, name) for c in propose(shape, release("0.32.0"))[0]
+                if c.method == "draft_model" and c.draft]
+        assert len(set(near)) <= 1, (name, near)
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), [
+    ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-32B", 0), ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-Coder-30B-A3B-Instruct", 1),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen/Qwen3.5-2B", 2), ("Qwen/Qwen1.5-0.5B-Chat", "Qwen/Qwen3-32B", 3),
+    ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", 0),
+    ("meta-llama/Meta-Llama-3-8B", "meta-llama/Llama-3.1-70B-Instruct", 0),
+    ("Qwen/Qwen2.5-0.5B", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", 3),
+    ("mistralai/Mistral-7B-v0.1", "meta-llama/Llama-2-7b-hf", 4)])
+def test_kinship_goes_by_series_generation_and_family(one: str, other: str, expected: int) -> None:
+    assert kinship(one, other) == kinship(other, one) == expected
