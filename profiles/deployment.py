@@ -10,7 +10,7 @@ import re
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from profiles.methods import method
@@ -149,6 +149,24 @@ def _range_of(text: str) -> tuple[int, ...]:
     return tuple(range(low, high + 1))
 
 
+def _stated_k(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("k is a boolean: expected a number, a list, or a range like 1-5")
+    if isinstance(value, int):
+        return (value,)
+    return _range_of(value) if isinstance(value, str) else value
+
+
+def _within_bounds(value: tuple[int, ...]) -> tuple[int, ...]:
+    if not value or min(value) < 1 or max(value) > MAX_K:
+        raise ValueError(_K_BOUNDS)
+    return tuple(sorted(set(value)))
+
+
+Ks = Annotated[tuple[Whole, ...], BeforeValidator(_stated_k), AfterValidator(_within_bounds)]
+"""Numbers of speculative tokens: one, a list, or a range as text."""
+
+
 class Candidate(Schema):
     """A method, its draft and the range of k to look at. `none` is always priced beside them."""
 
@@ -156,30 +174,12 @@ class Candidate(Schema):
     """draft_model, ngram, suffix, eagle, eagle3, mtp, medusa, dflash, ..."""
     draft: ModelRef | None = None
     """The draft model or head, where the method needs one."""
-    k: tuple[Whole, ...] = (1, 2, 3, 4, 5)
+    k: Ks = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
     settings: dict[str, Annotated[bool | int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
     """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
     tensor_parallel_size: Gpus | None = None
     """GPUs the draft is split over: 1 or the target's."""
-
-    @field_validator("k", mode="before")
-    @classmethod
-    def _range_of_k(cls, value: object) -> object:
-        if isinstance(value, bool):
-            raise ValueError("k is a boolean: expected a number, a list, or a range like 1-5")
-        if isinstance(value, int):
-            return (value,)
-        if isinstance(value, str):
-            return _range_of(value)
-        return value
-
-    @field_validator("k")
-    @classmethod
-    def _k_positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or min(value) < 1 or max(value) > MAX_K:
-            raise ValueError(_K_BOUNDS)
-        return tuple(sorted(set(value)))
 
     @model_validator(mode="before")
     @classmethod
@@ -290,6 +290,8 @@ class Deployment(Schema):
     candidates: tuple[Candidate, ...] = ()
     """What to consider; left empty, those that fit the target are proposed from the catalog. `none` alone prices no
     speculation only."""
+    k: Ks | None = None
+    """Numbers of speculative tokens to look at with the candidates that are proposed; stated ones bring their own."""
     workload: Workload = Workload()
     objective: Objective = Objective()
     trial: Trial = Trial()

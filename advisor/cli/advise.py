@@ -110,7 +110,7 @@ def advise(
     ks = ks_of(given["k"]) if given.get("k") is not None and ("candidates",) not in flags else None
     if ks is not None:
         named = tuple(c if c.method == "none" else c.model_copy(update={"k": ks}) for c in stated.candidates)
-        stated = stated.model_copy(update={"candidates": named})
+        stated = stated.model_copy(update={"candidates": named, "k": ks})
     base = path.absolute().parent if path is not None else Path.cwd()
     folder = Path(out)
 
@@ -118,7 +118,7 @@ def advise(
         say(f"specadvise: {message}")
 
     with result_folder(folder):
-        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn, ks=ks)
+        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn)
         situation = over_recordings(situation, base, engine=stated.trial.enabled, offline=offline, warn=warn)
         engine_failed = False
         if stated.trial.enabled:

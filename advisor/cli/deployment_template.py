@@ -37,6 +37,7 @@ _EXAMPLES: dict[tuple[str, ...], Any] = {
     ("hardware", "link_gbs"): 900,
     ("hardware", "power_cap_w"): 400,
     ("candidates",): ["ngram", {"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct", "k": "1-5"}],
+    ("k",): "1-7",
     ("workload", "concurrency"): 4,
     ("workload", "concurrency_p95"): 16,
     ("workload", "arrival_rate_rps"): 2.5,

@@ -49,12 +49,10 @@ def gather(
     offline: bool,
     token: str | None,
     warn: Warn,
-    ks: tuple[int, ...] | None = None,
 ) -> Situation:
     """The situation before any trial.
 
     `base` is what relative folders are relative to; `token` goes to the server that is probed and nowhere else.
-    `ks` are the numbers of speculative tokens for candidates that are proposed; those stated bring their own.
     Raises InputError for models, GPUs, releases and files that cannot be resolved, and for an engine that would not
     start.
     """
@@ -84,8 +82,8 @@ def gather(
     proposals: tuple[Proposal, ...] = ()
     if not deployment.candidates:
         candidates, proposals = propose(target, facts, on_cpu=hardware.cpu)
-        if ks is not None:
-            candidates = tuple(c.model_copy(update={"k": ks}) for c in candidates)
+        if deployment.k is not None:
+            candidates = tuple(c.model_copy(update={"k": deployment.k}) for c in candidates)
     candidates = tuple(with_runnable_k(c, target) for c in candidates)
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:

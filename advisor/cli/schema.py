@@ -37,17 +37,16 @@ def deployment_schema() -> dict[str, Any]:
         definitions[name] = {
             "anyOf": [definitions[name], {"type": "null", "description": "Every field at its default."}]
         }
-    full = definitions["Candidate"]["anyOf"][-1]["properties"]
-    full["k"] = {
-        **full["k"],
-        "anyOf": [
-            {"type": "integer", "minimum": 1},
-            {"type": "string", "pattern": r"^\d+\s*(-\s*\d+)?$"},
-            {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
-        ],
-    }
-    for key in ("type", "items"):
-        full["k"].pop(key, None)
+    some_k: list[dict[str, Any]] = [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "pattern": r"^\d+\s*(-\s*\d+)?$"},
+        {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1},
+    ]
+    candidate = definitions["Candidate"]["anyOf"][-1]["properties"]
+    for properties, more in ((candidate, []), (schema["properties"], [{"type": "null"}])):
+        properties["k"] = {**properties["k"], "anyOf": [*some_k, *more]}
+        for key in ("type", "items"):
+            properties["k"].pop(key, None)
     workload = definitions["Workload"]["anyOf"][0]["properties"]
     shares = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}, "minProperties": 1}
     workload["tasks"] = {

@@ -25,11 +25,11 @@ SMALL = "meta-llama/Llama-3.2-1B-Instruct"
 COMMON = ["--target", LLAMA, "--gpu", "H100", "--concurrency", "2", "--vllm-version", "0.32", "--offline", "--quiet"]
 
 
-def gathered(said: list[str], ks: tuple[int, ...] | None = None, **stated: Any) -> Situation:
+def gathered(said: list[str], **stated: Any) -> Situation:
     deployment = Deployment.model_validate(
         {"target": LLAMA, "hardware": {"gpu": "H100"}, "engine": {"vllm_version": "0.32"},
          "workload": {"concurrency": 2}, **stated})
-    return gather(deployment, Path.cwd(), offline=True, token=None, warn=said.append, ks=ks)
+    return gather(deployment, Path.cwd(), offline=True, token=None, warn=said.append)
 
 
 def record_of(folder: Path, *arguments: str, code: int = 0) -> Record:
@@ -41,6 +41,9 @@ def record_of(folder: Path, *arguments: str, code: int = 0) -> Record:
 def test_k_alone_is_the_k_of_every_proposed_candidate(tmp_path: Path) -> None:
     record = record_of(tmp_path, "-k", "2")
     assert {cell.k for cell in record.candidates if cell.candidate.method != "none"} == {2}
+    assert record.deployment.k == (2,)
+    again = gathered([], k="2")
+    assert {c.k for c in again.candidates} == {(2,)}
     with pytest.raises(InputError, match="1 to 64"):
         ks_of("0")
     assert ks_of("1,3") == (1, 3)
