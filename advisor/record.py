@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,6 +14,16 @@ from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
 from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Source
 from profiles.workload import Workload
+
+
+def whole_requests(room: float | None) -> int | None:
+    """How many requests run at once where there is room for so many: whole ones. Every page that names the number asks
+    here."""
+    return None if room is None else math.floor(room + 1e-9)
+
+
+CANNOT_RUN = "cannot be run"
+"""How the note of a priced cell begins whose candidate cannot run here: its figures are about nothing."""
 
 
 class Priced(Schema):
@@ -42,6 +53,10 @@ class Priced(Schema):
     """Chance that the end-to-end speed-up exceeds 1 plus the worthwhile gain."""
     fits: bool = True
     meets_slo: bool | None = None
+    chosen: bool = False
+    """Whether this is the k that would be decided for, were its load the usual one: of this candidate's k there, the
+    one whose gain is surest, and of two that are no more than noise apart the smaller. False throughout in records
+    written before it was kept."""
     limited_by: Literal[
         "acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"
     ] = "nothing"
@@ -67,6 +82,8 @@ class Memory(Schema):
     kv_bytes_per_token_target: float
     kv_bytes_per_token_draft: float
     kv_tokens_without: int | None
+    """Tokens as the start-up log names them, with the max_model_len that the config with speculation has, on both
+    sides."""
     kv_tokens_with: int | None
     max_concurrency_without: float | None
     """Requests of mean length (prompt + output) that fit at once."""
@@ -86,6 +103,16 @@ class Memory(Schema):
     write_max_model_len_with: int | None = None
     source: Source = Source.MODELLED
     notes: tuple[str, ...] = ()
+
+    @property
+    def requests_without(self) -> int | None:
+        """Whole requests of mean length that fit at once without speculation."""
+        return whole_requests(self.max_concurrency_without)
+
+    @property
+    def requests_with(self) -> int | None:
+        """The same with the candidate."""
+        return whole_requests(self.max_concurrency_with)
 
 
 class Reason(Schema):

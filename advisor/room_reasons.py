@@ -11,6 +11,7 @@ from advisor.decision import Choice
 from advisor.prediction import Pricing
 from advisor.record import Memory, Priced, Reason
 from advisor.situation import Situation
+from advisor.target_fit import what_would_fit
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 
@@ -33,22 +34,17 @@ def target_unfit(pricing: Pricing) -> Reason:
         f"The target does not fit: {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB "
         f"for activations and runtime are needed of {plan.usable_gib:.1f} GiB usable on {each}"
     )
-    remedies = ["more GPUs with a larger tensor_parallel_size", "a quantized target"]
-    if engine.gpu_memory_utilization < 0.95:
-        remedies.append(f"a gpu_memory_utilization above {engine.gpu_memory_utilization:g}")
-    if engine.max_num_seqs is None:
-        remedies.append(f"a stated max_num_seqs below the {pricing.max_running} this release takes by itself")
     if taken < plan.usable_gib and plan.kv_tokens_without is not None:
         sentence += f", which leaves {plan.kv_tokens_without:,} KV tokens where "
         if _window_refused(pricing, plan, speculating=False):
             sentence += (f"engine.max_model_len asks for one request of {engine.max_model_len:,}, and vLLM refuses to "
                          "start")
-            remedies.insert(0, f"a max_model_len of at most {plan.max_model_len_without:,}")
         else:
             sentence += needed
-    return Reason(
-        question="memory", for_or_against="against", sentence=f"{sentence}; what helps: {_listed(remedies)}."
-    )
+    remedies = what_would_fit(pricing)
+    helps = (f"any one of these would do: {_listed(remedies)}" if remedies else
+             "neither 4-bit weights nor 16 GPUs of this kind would hold it: take a smaller target or other hardware")
+    return Reason(question="memory", for_or_against="against", sentence=f"{sentence}; {helps}.")
 
 
 def draft_unfit(pricing: Pricing, best: Priced) -> str:
@@ -92,7 +88,7 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
             question="memory",
             sentence="How much memory is left for KV is unknown: name the GPU, its memory, or probe it.",
         )
-    without, with_it = plan.max_concurrency_without or 0.0, plan.max_concurrency_with or 0.0
+    without, with_it = plan.requests_without or 0, plan.requests_with or 0
     lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
     own_kv = f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
     own_kv += f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB"
@@ -104,18 +100,84 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     else:
         takes = f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and {own_kv}"
     sentence = (
-        f"{takes}: {plan.kv_tokens_with:,} KV tokens are left of {plan.kv_tokens_without:,} ({100 * lost:.0f} % less), "
-        f"enough for {_requests(with_it)} of this length at once (without: {int(without):,})"
+        f"{takes}: {plan.kv_tokens_with:,} KV tokens are left {_lost(lost, plan.kv_tokens_without)}, "
+        f"enough for {_requests(with_it)} of this length at once (without: {without:,})"
     )
     if plan.fits is False:
         asked = pricing.situation.deployment.objective.min_concurrency or 1
         lacking = ": too few" if with_it < asked else "; the longest request that has to fit does not"
         return Reason(question="memory", sentence=f"{sentence}{lacking}.", for_or_against="against")
-    return Reason(
-        question="memory",
-        sentence=sentence + ".",
-        for_or_against="against" if with_it < best.running <= without else "neutral",
-    )
+    # A shortage that the candidate does not bring about does not speak against it.
+    short = _too_few(pricing, best, plan) is not None or bool(room_warnings(pricing, choice, plan))
+    against = (short and lost > _LITTLE_LOST) or with_it < best.running <= without
+    return Reason(question="memory", sentence=sentence + ".", for_or_against="against" if against else "neutral")
+
+
+def _lost(share: float, without: int) -> str:
+    """`of 1,000 (12 % less)`; where the candidate runs on another runner, it may leave more."""
+    if abs(share) < 0.005:
+        return f"of {without:,}" if share > 0 else "as without it"
+    return f"of {without:,} ({100 * share:.0f} % less)" if share > 0 else (
+        f"where the other runner leaves {without:,} without it")
+
+
+_MOST_LOST, _MUCH_SHORTER, _LITTLE_LOST = 0.5, 0.25, 0.1
+"""Share of the KV tokens, and of the longest request, that a draft takes at most without a warning; and the share of
+the KV tokens up to which it is not to blame for what memory lacks."""
+SPREAD = 2.0
+"""Times their mean that requests are commonly long: a window shorter than that refuses some."""
+
+
+def room_warnings(pricing: Pricing, choice: Choice, plan: Memory) -> tuple[str, ...]:
+    """What a draft takes of the memory that the workload needs, with the figures of both sides, a sentence without a
+    full stop each. Nothing where it is left off."""
+    if choice.best is None or choice.blocked or choice.decision.enable is False:
+        return ()
+    found = (_too_few(pricing, choice.best, plan), _shorter(pricing, choice, choice.best, plan))
+    said = tuple(sentence for sentence in found if sentence is not None)
+    most = _most_of_it(choice.best, plan)
+    return said if said or most is None else (most,)
+
+
+def _too_few(pricing: Pricing, best: Priced, plan: Memory) -> str | None:
+    """Requests that run at the usual load, or in the busy hour, and no longer fit at once."""
+    fit, alone = plan.requests_with, plan.requests_without
+    busy = min(pricing.max_running, round(pricing.traffic.running_p95 or 0))
+    asked = max(best.running, busy)
+    if fit is None or alone is None or fit >= min(asked, alone):
+        return None
+    when = "in the busy hour" if asked > best.running else "at the usual load"
+    without = f"{alone:,} fit" if alone >= asked else f"{alone:,} fit, which is too few as well"
+    return (f"beside {best.label} memory holds {_requests(fit)} at once, and {asked:,} run {when}: the others wait for "
+            f"a place ({_tokens_left(plan)}; without speculation {without})")
+
+
+def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> str | None:
+    """How much shorter the longest request becomes that the server lets in."""
+    if plan.write_max_model_len_with is None or plan.max_model_len_without is None:
+        return None
+    written = "is" if choice.decision.enable else "would be"
+    beside = plan.write_max_model_len_with
+    alone = plan.write_max_model_len_without or plan.max_model_len_without
+    needed, tail_known = needed_tokens(pricing.situation)
+    short = not tail_known and beside < SPREAD * needed
+    if beside >= alone or not (short or beside < (1.0 - _MUCH_SHORTER) * alone):
+        return None
+    return (f"{best.label} shortens the longest request that is let in: max-model-len {beside:,} "
+            f"{written} written, and without speculation it could be {alone:,} ({_tokens_left(plan)})")
+
+
+def _most_of_it(best: Priced, plan: Memory) -> str | None:
+    with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
+    if with_it is None or not without or with_it > (1.0 - _MOST_LOST) * without:
+        return None
+    fit = "" if plan.requests_with is None else (f", {_requests(plan.requests_with)} of mean length at once instead of "
+                                                 f"{plan.requests_without:,}")
+    return f"{best.label} takes {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan)}{fit}"
+
+
+def _tokens_left(plan: Memory) -> str:
+    return f"{plan.kv_tokens_with or 0:,} KV tokens of {plan.kv_tokens_without or 0:,} are left"
 
 
 def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
@@ -151,10 +213,9 @@ def _window_refused(pricing: Pricing, plan: Memory, *, speculating: bool) -> boo
     return stated is not None and fits is False and (longest or 0) >= needed_tokens(pricing.situation)[0]
 
 
-def _requests(count: float) -> str:
-    """`1 request`, `12 requests`: whole ones, as only whole ones run."""
-    whole = int(count)
-    return f"{whole:,} request{'' if whole == 1 else 's'}"
+def _requests(count: int) -> str:
+    """`1 request`, `12 requests`."""
+    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from advisor.capacity.engine import engine_model
 from advisor.capacity.fleet import GROWTH, fleet_for, usd_per_million
 from advisor.capacity.rates import Effort, Stream, highest_rate, load_point, rate_ratio, requests_for, saturated_rps
 from advisor.capacity.simulation import COMPILED_FROM, EngineModel, numba_installed
+from advisor.cost.memory import plan_memory
 from advisor.decision import Choice, best_cell
 from advisor.intervals import Z80, log_sd_of
 from advisor.prediction import Pricing
@@ -145,7 +146,7 @@ def _plan_arm(pricing: Pricing, arm: Arm, saturation: float, grid: Sequence[floa
         at_peak = at(fleets[0].peak_rate_rps / shared)
         same = usual is None or math.isclose(usual, fleets[0].peak_rate_rps)
         at_usual = at_peak if same else at((usual or 0.0) / shared)
-    contexts = _contexts(arm, stream)
+    contexts = _contexts(pricing, arm, stream)
     p95 = next((room.context_tokens for room in contexts if room.percentile == "p95"), None)
     kv = arm.model.kv_tokens
     headroom = None
@@ -206,7 +207,7 @@ def _with_interval(pricing: Pricing, arm: Arm, stream: Stream, highest: float) -
                     note="step time and acceptance; 80 %")
 
 
-def _contexts(arm: Arm, stream: Stream) -> tuple[ContextRoom, ...]:
+def _contexts(pricing: Pricing, arm: Arm, stream: Stream) -> tuple[ContextRoom, ...]:
     """Requests at once, at the mean and the percentiles of the lengths: a percentile's prompt with its output."""
     import numpy as np
 
@@ -216,11 +217,13 @@ def _contexts(arm: Arm, stream: Stream) -> tuple[ContextRoom, ...]:
             lengths[name] = float(np.quantile(stream.trace.prompt_tokens + stream.trace.output_tokens, q))
         else:
             lengths[name] = length_quantile(stream.prompt, q) + length_quantile(stream.output, q)
-    kv, most = arm.model.kv_tokens, arm.model.max_num_seqs
+    most, loaded = arm.model.max_num_seqs, max(arm.model.k_of)
     rooms = []
     for name, tokens in lengths.items():
         held = min(tokens, float(stream.longest)) if stream.longest is not None else tokens
-        room = None if kv is None else min(float(most), kv / (held + max(arm.model.k_of)))
+        plan = plan_memory(pricing.situation, arm.candidate, loaded, tokens=held)
+        room = plan.max_concurrency_without if arm.candidate.method == "none" else plan.max_concurrency_with
+        room = None if room is None else min(float(most), room)
         rooms.append(ContextRoom(percentile=name, context_tokens=held, max_concurrency=room))
     return tuple(rooms)
 

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from advisor.capacity.document import ArmPlan, CapacityPlan, Variant
 from advisor.capacity.words import ShortNames, full_name, short_names, why_k
-from advisor.report.wording import number, percent, plain
+from advisor.record import whole_requests
+from advisor.report.wording import count, number, percent, plain
 
 _SHOWN_GROWTH = (1.0, 2.0, 5.0, 10.0)
 _LIMIT_WORDS = {
@@ -232,7 +233,7 @@ def _context_table(arms: Sequence[ArmPlan], names: ShortNames) -> Table:
     table = _table(("context", "tokens", *(names.of(arm) for arm in arms)))
     for i, room in enumerate(arms[0].contexts):
         table.add_row(room.percentile, number(room.context_tokens), *(
-            number(None if (most := arm.contexts[i].max_concurrency) is None else float(int(most))) for arm in arms))
+            count(whole_requests(arm.contexts[i].max_concurrency)) for arm in arms))
     return table
 
 

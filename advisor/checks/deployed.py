@@ -222,8 +222,25 @@ class Deployed:
             return self.forced_runner
         if speculation is not None and speculation.method == "dspark":
             return "v2"
-        picked = release.picks_v2(
-            traits.architectures(subject.target), moe=traits.experts(subject.target) > 0,
-            hybrid=traits.is_hybrid(subject.target), quantized=traits.is_quantized(subject.target),
+        return "v2" if self._picks_v2 and self.without_v2() is None else "v1"
+
+    @cached_property
+    def plain_runner(self) -> Runner:
+        """Runner of the same server without speculation, where who made the config does not say it: the one its release
+        picks. A variable that forces another one is taken to stand there for the speculation's sake, as it does beside
+        the configs that an advice writes."""
+        subject = self._subject
+        if subject.plain_runner is not None:
+            return subject.plain_runner
+        if subject.speculation is None or self.runner in ("v0", "cpu"):
+            return self.runner
+        return "v2" if self._picks_v2 else "v1"
+
+    @property
+    def _picks_v2(self) -> bool:
+        """Whether the release takes the V2 runner for this target by itself."""
+        target = self._subject.target
+        return self._subject.release.picks_v2(
+            traits.architectures(target), moe=traits.experts(target) > 0, hybrid=traits.is_hybrid(target),
+            quantized=traits.is_quantized(target),
         )
-        return "v2" if picked and self.without_v2() is None else "v1"

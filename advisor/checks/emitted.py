@@ -93,7 +93,7 @@ def check_config(config: ServeConfig, known: Known) -> CheckResult:
         env=config.env,
         workload=_workload(known),
         hardware=known.deployment.hardware,
-        plain_runner=_plain_runner(known),
+        plain_runner=plain_runner(known),
         evidence=known.evidence,
     )
     target, draft = config.get("model"), draft_reference(subject)
@@ -118,7 +118,8 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.message.rstrip('.')} ({finding.code}){help_said}"
 
 
-def _plain_runner(known: Known) -> Literal["v1", "v2"] | None:
+def plain_runner(known: Known) -> Literal["v1", "v2"] | None:
+    """The GPU runner of the deployment without speculation; None on the CPU engine."""
     engine = known.deployment.engine
     if known.gpu_name == "cpu":
         return None

@@ -82,7 +82,7 @@ class Subject:
     hardware: Hardware | None = None
     """What the deployment states of the machine, where this config was emitted for one."""
     plain_runner: Literal["v1", "v2"] | None = None
-    """GPU runner of the same deployment without speculation; None takes the config's own."""
+    """GPU runner of the same deployment without speculation, as the advice says; None asks `Deployed.plain_runner`."""
     evidence: tuple[Evidence, ...] = ()
     """What was measured of that machine and its engine."""
 

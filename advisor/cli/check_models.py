@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.checks.known_model import facts_of
 from advisor.checks.platforms import platform_of
-from advisor.checks.serve_config import ServeConfig
+from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from profiles.catalog.gpus import Gpu, find_gpu
@@ -53,6 +53,7 @@ class SubjectBuilder:
             env={**(self.unstated_env if config.from_file else {}), **config.env, **self.env},
             workload=self.workload,
             record=self.record,
+            **self._as_advised(config),
         )
         draft = draft_reference(subject)
         target = config.get("model", config.get("model-tag"))
@@ -63,6 +64,19 @@ class SubjectBuilder:
             target=self._read(target, config.get("revision"), base) if isinstance(target, str) else None,
             draft=self._read(draft, revision, base) if draft is not None else None,
         )
+
+    def _as_advised(self, config: ServeConfig) -> dict[str, Any]:
+        """What only the record knows of the machine, where the config is the very one it advises: figures of memory are
+        then the advice's own."""
+        if self.record is None:
+            return {}
+        from advisor.checks.emitted import known_of_record, plain_runner
+
+        known, gpu = known_of_record(self.record), self._find_gpu()
+        advised = from_yaml(self.record.emitted.vllm_yaml, "the record's vllm.yaml")
+        if gpu is None or gpu.name != known.gpu_name or config.values != advised.values:
+            return {}
+        return {"plain_runner": plain_runner(known), "hardware": known.deployment.hardware, "evidence": known.evidence}
 
     def _find_gpu(self) -> Gpu | None:
         """None where nobody names one, for `cpu`, and for accelerators that only a plugin runs on."""

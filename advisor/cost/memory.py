@@ -129,7 +129,7 @@ def _cpu_room(situation: Situation) -> _Room:
 
 
 def _gpu_room(
-    situation: Situation, candidate: Candidate, k: int, drafter: ModelShape | None, target_gib: float, draft_gib: float
+    situation: Situation, served_on: Runner, k: int, drafter: ModelShape | None, target_gib: float, draft_gib: float
 ) -> _Room:
     """Each side on the runner it would be served on: the baseline on the deployment's, the candidate on its own."""
     engine, target = situation.deployment.engine, situation.target
@@ -140,7 +140,7 @@ def _gpu_room(
     others, said = _other_gib(situation)
     seen = _seen_gib(situation, total, origin)
     usable = max(0.0, min(engine.gpu_memory_utilization * seen, total - others))
-    plain, own = _start(situation, 0, situation.runner), _start(situation, k, runner_for(candidate, situation))
+    plain, own = _start(situation, 0, situation.runner), _start(situation, k, served_on)
     without = sum(overhead_parts_gib(target, plain, None, 0).values())
     beside = sum(overhead_parts_gib(target, own if k else plain, drafter if k else None, k).values())
     kv_without, kv_with = usable - target_gib - without, usable - target_gib - draft_gib - beside
@@ -150,8 +150,18 @@ def _gpu_room(
     return _Room(total, usable, without, beside, kv_without, kv_with, notes=tuple(said))
 
 
-def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
-    """KV room with and without a candidate at its k, per GPU (pipeline stages share the layers evenly)."""
+def plan_memory(
+    situation: Situation, candidate: Candidate, k: int, served_on: Runner | None = None, tokens: float | None = None
+) -> Memory:
+    """KV room with and without a candidate at its k, per GPU (pipeline stages share the layers evenly).
+
+    KV tokens of both sides are those of an engine started with the same max_model_len, the one that speculation leaves
+    room for.
+
+    Args:
+        served_on: the runner that the candidate ends up on, where a config says so; the one it is priced on otherwise.
+        tokens: of a request that is to fit, prompt and output; those of the workload's mean otherwise.
+    """
     engine, target = situation.deployment.engine, situation.target
     tensor_parallel, stages = engine.tensor_parallel_size, engine.pipeline_parallel_size
     described = method(candidate.method)
@@ -162,9 +172,9 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
     kv_draft = kv_bytes_per_token(drafter, engine.kv_cache_dtype, draft_parallel) if drafter is not None else 0.0
     target_gib = _target_gib(situation)
     draft_gib = draft_weights_bytes(target, draft, described) / draft_parallel / GIB
-    tokens = request_tokens(situation)
+    tokens = request_tokens(situation) if tokens is None else tokens
     room = (_cpu_room(situation) if situation.runner == "cpu" else
-            _gpu_room(situation, candidate, k, drafter, target_gib, draft_gib))
+            _gpu_room(situation, served_on or runner_for(candidate, situation), k, drafter, target_gib, draft_gib))
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
     seen = base_arm.kv_cache_tokens or None if base_arm is not None else None
     seen_beside = None
@@ -198,7 +208,7 @@ def plan_memory(situation: Situation, candidate: Candidate, k: int) -> Memory:
         overhead_with_gib=room.overhead_with,
         kv_bytes_per_token_target=kv_target,
         kv_bytes_per_token_draft=kv_draft,
-        kv_tokens_without=without.tokens,
+        kv_tokens_without=without.tokens_with(beside.started_with),
         kv_tokens_with=beside.tokens,
         max_concurrency_without=without.concurrency(tokens, limit),
         max_concurrency_with=beside.concurrency(tokens + k, limit),

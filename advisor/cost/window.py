@@ -136,11 +136,20 @@ class Side:
     @property
     def tokens(self) -> int | None:
         """KV tokens as the start-up log names them, with the window the engine is started with."""
+        return self.tokens_with(self.started_with)
+
+    @property
+    def started_with(self) -> int:
+        """max_model_len that the engine is started with: the one that has to be written, else the window itself."""
+        return self.to_write or self.window.tokens
+
+    def tokens_with(self, max_model_len: int) -> int | None:
+        """KV tokens as the start-up log of an engine with this max_model_len names them; None where unknown."""
         if self.measured is not None:
             return self.measured
         if self.available is None:
             return None
-        return self.pool.tokens(self.available, self.to_write or self.window.tokens, by_length=self.by_length)
+        return self.pool.tokens(self.available, max_model_len, by_length=self.by_length)
 
     def concurrency(self, tokens: float, limit: int | None) -> float | None:
         """Requests of so many tokens that run at once, `limit` at most."""

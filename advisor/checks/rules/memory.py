@@ -50,7 +50,13 @@ def _planned(subject: Subject) -> Memory | None:
         situation = _situation(subject, target, candidate, drafts)
     except (LookupError, ValidationError):
         return None
-    return plan_memory(situation, candidate, candidate.k[0] if subject.speculation is not None else 0)
+    served_on: Literal["v1", "v2", "cpu"] = "cpu" if situation.runner == "cpu" else _gpu_runner(subject.engine.runner)
+    return plan_memory(situation, candidate, candidate.k[0] if subject.speculation is not None else 0, served_on)
+
+
+def _gpu_runner(runner: str) -> Literal["v1", "v2"]:
+    """The runner whose sizes the plan knows: the V0 engine is taken for the V1 one."""
+    return "v2" if runner == "v2" else "v1"
 
 
 def _candidate(subject: Subject) -> tuple[Candidate, dict[str, ModelShape]]:
@@ -74,22 +80,24 @@ def _situation(
     subject: Subject, target: ModelShape, candidate: Candidate, drafts: dict[str, ModelShape]
 ) -> Situation:
     engine = subject.engine
-    own: Literal["v1", "v2"] = "v2" if engine.runner == "v2" else "v1"
-    plain = subject.plain_runner or own
+    plain = _gpu_runner(engine.plain_runner)
+    workload = subject.workload
+    lengths = {
+        "prompt_tokens": workload.prompt_len if workload is not None else None,
+        "output_tokens": workload.output_len if workload is not None else None,
+    }
     stated: dict[str, Any] = {
         "target": target.id or "unnamed",
         "engine": {
             "tensor_parallel_size": engine.tensor_parallel, "pipeline_parallel_size": engine.pipeline_parallel,
             "data_parallel_size": engine.data_parallel, "max_model_len": engine.stated_window,
-            "max_num_seqs": engine.max_num_seqs, "max_num_batched_tokens": engine.max_num_batched_tokens,
+            "max_num_seqs": engine.stated_seqs, "max_num_batched_tokens": engine.stated_tokens,
             "gpu_memory_utilization": _utilization(subject), "enforce_eager": engine.eager,
             "kv_cache_dtype": str(subject.config.get("kv-cache-dtype", "auto")),
-            # Stated, so that the plan is for the runner this very config ends up on, unless the deployment without
-            # speculation runs on another one.
-            "runner": own if plain == own else "auto",
             "extra_args": {name: value for name in _PASSED_ON if (value := subject.config.get(name)) is not None},
             "env": {name: str(value) for name, value in subject.env.items()},
         },
+        "workload": {name: value for name, value in lengths.items() if value is not None},
     }
     deployment = Deployment.model_validate(stated)
     if subject.hardware is not None:
@@ -114,7 +122,9 @@ def _does_not_fit(subject: Subject) -> Iterable[Fault]:
     where = ("gpu-memory-utilization",) if config.get("gpu-memory-utilization") else whose
     if plan.usable_gib is not None and weights >= plan.usable_gib:
         yield Fault(where, f"Weights of {of_what} take {weights:.1f} GiB of each GPU's memory, and "
-                    f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.")
+                    f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.",
+                    remedy="Use more GPUs (tensor-parallel-size), weights of fewer bits"
+                    + (", or a smaller draft." if of_what != "the target" else ", or larger GPUs."))
         return
     # The V0 engine sizes its cache for the target alone: what the draft then lacks is another rule's.
     alone = subject.engine.runner == "v0"
@@ -132,8 +142,9 @@ def _does_not_fit(subject: Subject) -> Iterable[Fault]:
                 f"{beside[0].upper()}{beside[1:]} has room for about {longest} tokens of one request's KV cache, and "
                 f"{asked}: the server {'does' if sure else 'may'} not start.",
                 severity="error" if sure else "warn",
-                remedy=f"State a max-model-len of at most {longest}, or make room: more GPUs, a smaller draft, or an "
-                       "fp8 KV cache." if longest > 0 else None)
+                remedy=f"State a max-model-len of at most {longest}, or make room: more GPUs, "
+                       f"{'a smaller draft, ' if of_what != 'the target' else ''}or an fp8 KV cache."
+                       if longest > 0 else None)
 
 
 def _concurrency(subject: Subject) -> Iterable[Fault]:
@@ -141,12 +152,19 @@ def _concurrency(subject: Subject) -> Iterable[Fault]:
     if plan is None or subject.speculation is None or not plan.kv_tokens_without or plan.kv_tokens_with is None:
         return
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
-    if with_it / without < 0.85 and with_it > 0:
+    where, workload = subject.speculation.path("model"), subject.workload
+    left = f"Draft weights and KV take memory from the KV cache: {with_it:,} tokens are left of {without:,}"
+    beside, alone = plan.requests_with, plan.requests_without
+    expected = workload.concurrency if workload is not None and workload.prompt_len and workload.output_len else None
+    if expected is not None and beside is not None and alone is not None and beside < min(expected, alone):
+        yield Fault(where, f"{left}, which hold {beside:,} requests of the expected length at once where {expected:,} "
+                           f"run: the others wait. Without speculation there is room for {alone:,}.", severity="warn",
+                    remedy="Use a smaller draft or a lookup, an fp8 KV cache, or more GPUs; or turn speculation off.")
+    elif with_it / without < 0.85 and with_it > 0:
         window = subject.engine.window
         requests = "" if not window else (f", {with_it / window:.1f} requests of full length instead of "
                                           f"{without / window:.1f}")
-        yield Fault(subject.speculation.path("model"), f"Draft weights and KV take memory from the KV cache: "
-                    f"{with_it} tokens are left of {without}{requests}.")
+        yield Fault(where, f"{left}{requests}.")
 
 
 def _outside(subject: Subject) -> Iterable[Fault]:
