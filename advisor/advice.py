@@ -13,15 +13,14 @@ from advisor.decision import Choice, best_cell, decide
 from advisor.draft_map import draft_map
 from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
-from advisor.record import EmittedConfig, Memory, Provenance, Reason, Record
+from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Record
+from advisor.room_reasons import SPREAD, room_warnings
 from advisor.situation import Situation
 from advisor.workload_load import workload_used
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
+from profiles.schema import Source
 from profiles.version import __version__
-
-_SPREAD = 2.0
-"""Times their mean that requests are commonly long: a window shorter than that refuses some."""
 
 
 def advise(situation: Situation, created_at: str) -> Record:
@@ -36,7 +35,7 @@ def advise(situation: Situation, created_at: str) -> Record:
     return Record(
         decision=settled.choice.decision,
         reasons=reasons,
-        candidates=pricing.table,
+        candidates=_marked(pricing),
         memory=settled.memory,
         memory_by_candidate=_memory_by_candidate(pricing, choice, settled.memory),
         emitted=settled.emitted,
@@ -110,10 +109,56 @@ def _settle(situation: Situation) -> _Settled:
         if errors and not decision.enable and not refused and choice.blocked != "target":
             refused = "; ".join(errors)
             continue
+        warned = _warned_of(pricing, choice, checklist)
+        if warned:
+            pricing = replace(pricing, avoided={**pricing.avoided, **warned})
+            continue
         if not (errors and decision.enable and best is not None):
             return _Settled(pricing, replace(choice, decision=decision), reasons, memory, emitted, checklist)
         # Everything is priced anew: what cannot run ranks last, and its cells say why.
         pricing = replace(pricing, unusable={**pricing.unusable, best.label: errors[0]}, _cache={})
+
+
+_K_OPTION = "speculative-config.num_speculative_tokens"
+
+
+def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict[tuple[str, int], tuple[int, str]]:
+    """The k of the chosen candidate, from the one the engine would start with on, where the checklist warns of it:
+    what is advised is to pass without a warning about the number advised. Empty where the trial measured the cell,
+    where it has been tried already, and where nothing is chosen."""
+    from advisor.startable import judged
+
+    best, k = choice.best, choice.k_loaded
+    if best is None or choice.blocked or choice.decision.enable is False or (best.label, k) in pricing.avoided:
+        return {}
+    if best.speedup.source is Source.MEASURED:
+        return {}
+    situation, candidate = pricing.situation, best.candidate
+    codes = _about_k(checklist if choice.decision.enable else judged(situation, candidate, k, best.running))
+    if not codes:
+        return {}
+    # Some rules speak whatever the load, others from this load on.
+    since = 1 if set(codes) & set(_about_k(judged(situation, candidate, k))) else best.running
+    return {(best.label, each): (since, ", ".join(codes)) for each in candidate.k if each >= k}
+
+
+def _about_k(checklist: CheckResult) -> list[str]:
+    """Codes of the warnings about the number of tokens."""
+    return [found.code for found in checklist.findings if found.severity == "warn" and found.where == _K_OPTION]
+
+
+def _marked(pricing: Pricing) -> tuple[Priced, ...]:
+    """Every cell priced, the one of each candidate and load marked that would be decided for there."""
+    chosen = {
+        (cell.label, cell.running, cell.k)
+        for candidate in pricing.candidates
+        for load in pricing.loads
+        if (cell := best_cell(pricing, load, (candidate,))) is not None
+    }
+    return tuple(
+        cell.model_copy(update={"chosen": True}) if (cell.label, cell.running, cell.k) in chosen else cell
+        for cell in pricing.table
+    )
 
 
 def _memory_by_candidate(pricing: Pricing, choice: Choice, memory: Memory) -> dict[str, Memory]:
@@ -166,7 +211,9 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     sampling = situation.deployment.workload.sampling
     if sampling.min_p > 1e-5 and choice.decision.enable:
         warnings.append("vLLM refuses requests with min_p above 1e-5 once speculation is on")
+    warnings += room_warnings(pricing, choice, memory)
     warnings += _window_warnings(pricing, choice, memory)
+    warnings += _slo_warnings(pricing, choice)
     if memory.fits is None:
         warnings.append("whether it fits in memory is unknown")
     if choice.decision.enable and choice.best is not None:
@@ -178,6 +225,26 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
                 f"{described.title} is priced there"
             )
     return warnings
+
+
+def _slo_warnings(pricing: Pricing, choice: Choice) -> list[str]:
+    """A limit on latency that is missed with and without speculation: no k mends it alone."""
+    null, objective = pricing.at(NO_SPECULATION, 0, pricing.running), pricing.situation.deployment.objective
+    best = choice.best if not choice.blocked else None
+    if null.meets_slo is not False or choice.blocked in ("target", "config"):
+        return []
+    if best is not None and best.meets_slo is not False:
+        return []
+    found = []
+    for name, limit, plain, beside in (
+        ("ttft", objective.ttft_ms, null.ttft_ms, best.ttft_ms if best is not None else None),
+        ("tpot", objective.tpot_ms, null.tpot_ms, best.tpot_ms if best is not None else None),
+    ):
+        if limit is not None and plain is not None and plain.value > limit:
+            other = f", {beside.value:,.0f} ms with {best.label}" if best is not None and beside is not None else ""
+            found.append(f"objective.{name}_ms {limit:g} is missed at {pricing.running} running: {plain.value:,.0f} ms "
+                         f"without speculation{other}; fewer requests a replica, or faster hardware, would keep it")
+    return found
 
 
 def _window_warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
@@ -192,7 +259,7 @@ def _window_warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[s
         return [f"max_model_len {memory.window:,} takes about all the memory that is left for KV (room for {longest:,} "
                 "tokens is planned): the server may refuse to start; lower it if it does"]
     needed, tail_known = needed_tokens(pricing.situation)
-    if written is not None and not tail_known and written < _SPREAD * needed:
+    if written is not None and not tail_known and written < SPREAD * needed:
         return [f"max-model-len {written:,} is written, and of the lengths only means are known ({needed:,} tokens "
                 "together): longer requests are refused; state percentiles, or make room"]
     return []

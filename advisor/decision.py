@@ -11,7 +11,7 @@ from advisor.compatibility import unconfirmed
 from advisor.inquiry import would_settle
 from advisor.prediction import Pricing
 from advisor.record import Decision, Priced
-from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured
+from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured, warned_of
 from advisor.startable import deployment_errors
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
 from profiles.schema import Quantity, Source
@@ -32,7 +32,7 @@ class Choice:
     """What rules the best cell out whatever its speed; empty where it is judged by its speed. `target` and `config`
     rule the deployment itself out, with or without speculation."""
     passed_over: Priced | None = None
-    """A larger k of the same candidate that would be faster by no more than noise."""
+    """Another k of the same candidate with a larger speed-up that was not taken."""
 
     @property
     def k_loaded(self) -> int:
@@ -93,7 +93,8 @@ def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None 
     """The best (candidate, k) at a load, the null candidate apart; None where there is no candidate.
 
     Of about equal ones, a confirmed head comes before an unconfirmed one, and the smaller k before the larger: it
-    verifies less in vain, and loses less when the text or the load turns out otherwise.
+    verifies less in vain, and loses less when the text or the load turns out otherwise. A k that the checklist warns of
+    (`Pricing.avoided`) is taken where no other stands as well.
     """
     goal = pricing.situation.deployment.objective.goal
     cells = [pricing.at(c, k, running) for c in (pricing.candidates if among is None else among) for k in c.k]
@@ -104,6 +105,10 @@ def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None 
     best = max(cells, key=key, default=None)
     if best is None:
         return None
+    calm = [c for c in cells if not warned_of(pricing, c.label, c.k, running)]
+    top = max(calm, key=key, default=None)
+    if top is not None and _standing(pricing, top) == _standing(pricing, best):
+        best, cells = top, calm
     if unconfirmed(pricing.situation, best.candidate) is not None:
         sure = [c for c in cells if unconfirmed(pricing.situation, c.candidate) is None]
         best = max(_alike(pricing, best, sure, _ALIKE), key=key, default=best)
@@ -119,12 +124,12 @@ def _smallest_k(pricing: Pricing, best: Priced, own: Sequence[Priced]) -> Priced
 
 
 def passed_over(pricing: Pricing, chosen: Priced) -> Priced | None:
-    """The larger k of the chosen candidate that would be a shade faster; None where the chosen one is the best."""
-    goal = pricing.situation.deployment.objective.goal
-    larger = [pricing.at(chosen.candidate, k, chosen.running) for k in chosen.candidate.k if k > chosen.k]
-    better = [c for c in larger if _worth(goal, c) > _worth(goal, chosen)
-              and _standing(pricing, c) == _standing(pricing, chosen)]
-    return max(better, key=lambda c: _worth(goal, c), default=None)
+    """The k of the chosen candidate with the largest speed-up, where a reader sees that it is not the chosen one; None
+    where it is. What does not fit, or misses an SLO that the chosen one keeps, is no alternative."""
+    cells = [pricing.at(chosen.candidate, k, chosen.running) for k in chosen.candidate.k]
+    rivals = [c for c in cells if (c.fits, c.meets_slo) == (chosen.fits, chosen.meets_slo)]
+    most = max(rivals, key=lambda c: c.speedup.value)
+    return most if round(most.speedup.value, 2) > round(chosen.speedup.value, 2) else None
 
 
 def _verdict(pricing: Pricing, cell: Priced) -> bool | None:

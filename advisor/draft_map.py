@@ -45,7 +45,8 @@ def draft_map(pricing: Pricing) -> DraftMap | None:
         drafts={**situation.drafts, **{shape.id: shape for shape in drafts.values()}},
         candidates=(*situation.candidates, *candidates),
     )
-    priced = price(wider)
+    # Whether they could be served as they are is not asked of drafts that do not exist.
+    priced = price(wider, pricing.unusable)
     running = pricing.running
     base = priced.request(NO_SPECULATION, 0, min(float(running), priced.limit(NO_SPECULATION)))
     rates = [rate_of(length, REFERENCE_K) for length in _LENGTHS]

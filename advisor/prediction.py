@@ -8,6 +8,7 @@ second all follow from that one line.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +21,7 @@ from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
 from advisor.cost.timed_cells import usual_plain_ms
 from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
-from advisor.record import Memory, Priced
+from advisor.record import CANNOT_RUN, Memory, Priced
 from advisor.request_time import Request, Tokens, limit_of, request_of
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
@@ -48,6 +49,8 @@ class Pricing:
     """Most requests the engine takes in one step (max_num_seqs)."""
     unusable: dict[str, str] = field(default_factory=dict)
     """Candidates that cannot run, by label, and why: known beforehand, or in the words of the trial's engine."""
+    avoided: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    """(label, k) that the checklist warns of: the load from which on it does, and the codes."""
     saturated: bool = False
     """An arrival rate that the engine cannot keep up with."""
     capped: str = ""
@@ -182,7 +185,7 @@ class Pricing:
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
         if candidate.label in self.unusable:
-            notes.append(f"cannot be run: {self.unusable[candidate.label]}")
+            notes.append(f"{CANNOT_RUN}: {self.unusable[candidate.label]}")
         paired = self.paired(candidate, k, running)
         if paired is not None and not null:
             speed_q, total_sd, note = paired
@@ -197,7 +200,9 @@ class Pricing:
         objective = self.situation.deployment.objective
         # SLOs are about what is promised, so they are held against the middle of the interval.
         scale = 1.0 if null else ratio / speed_q.value
-        tpot, ttft = own.tpot_ms * scale, own.first_token_ms
+        # Whom the engine has no room for waits: by Little's law as long as the others' requests take in turn.
+        waiting = max(0.0, running / n_own - 1.0) * own.total_ms
+        tpot, ttft = own.tpot_ms * scale, own.first_token_ms + waiting
         slo = None
         if objective.tpot_ms is not None or objective.ttft_ms is not None:
             slo = (objective.tpot_ms is None or tpot <= objective.tpot_ms) and (
@@ -357,8 +362,9 @@ def unusable_arms(situation: Situation) -> dict[str, str]:
     }
 
 
-def price(situation: Situation) -> Pricing:
-    """Everything a decision is made from: cost model, acceptance, memory, loads. Raises nothing of its own."""
+def price(situation: Situation, unusable: Mapping[str, str] | None = None) -> Pricing:
+    """Everything a decision is made from: cost model, acceptance, memory, loads. Raises nothing of its own. `unusable`
+    are the candidates that cannot run, where that is known already."""
     cost = cost_model(situation)
     traffic = traffic_of(situation)
     engine = situation.deployment.engine
@@ -368,7 +374,7 @@ def price(situation: Situation) -> Pricing:
     pricing = Pricing(
         situation, cost, traffic, candidates, acceptance, 1, max_running, assumptions=list(traffic.assumptions)
     )
-    pricing.unusable = {**unusable_arms(situation), **incompatible(situation)}
+    pricing.unusable = dict({**unusable_arms(situation), **incompatible(situation)} if unusable is None else unusable)
     if traffic.running is not None:
         running = traffic.running / engine.data_parallel_size
     else:

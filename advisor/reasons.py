@@ -6,6 +6,7 @@ from advisor.decision import Choice, break_even_length
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
+from advisor.schedule import NOISE, warned_of
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -122,13 +123,13 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
             question="other",
             for_or_against="for",
             sentence=f"Turn speculation on: {what} gives {speed}; the whole interval is above a gain of {worth:.0f} %"
-            f"{_shade(choice)}.",
+            f"{_shade(pricing, choice, best)}.",
         )
     if choice.decision.enable is None:
         return Reason(
             question="evidence",
             sentence=f"Not decided: {what} would give {speed}, and {_undecided(pricing, best, worth)}, so the config "
-            "is written without speculation.",
+            f"is written without speculation{_shade(pricing, choice, best)}.",
         )
     if choice.blocked == "unusable":
         return Reason(
@@ -159,13 +160,18 @@ def _undecided(pricing: Pricing, best: Priced, worth: float) -> str:
     return f"a gain of {worth:.0f} % lies inside that interval"
 
 
-def _shade(choice: Choice) -> str:
-    """Why a smaller k than the fastest one was chosen; empty where it is the fastest."""
-    larger = choice.passed_over
-    if larger is None:
+def _shade(pricing: Pricing, choice: Choice, best: Priced) -> str:
+    """Why the k with the largest speed-up was not chosen; empty where it was."""
+    most = choice.passed_over
+    if most is None:
         return ""
-    return (f"; k={larger.k} would give {larger.speedup.value:.2f}x, which is no more than noise apart: the smaller k "
-            "verifies less in vain")
+    text = f"; k={most.k} would give {most.speedup.value:.2f}x, "
+    warned = warned_of(pricing, most.label, most.k, most.running)
+    if warned:
+        return f"{text}but the checklist advises against it ({warned}) until a trial has measured it"
+    if most.k > best.k and best.speedup.value >= (1.0 - NOISE) * most.speedup.value:
+        return f"{text}which is no more than noise apart: the smaller k verifies less in vain"
+    return f"{text}but is less sure: its interval begins at {most.speedup.low or most.speedup.value:.2f}"
 
 
 def _predictable(pricing: Pricing, best: Priced) -> Reason:
@@ -271,7 +277,10 @@ def _nothing_to_turn_on(pricing: Pricing) -> str:
 
 
 def left_out(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
-    """One sentence for each candidate that cannot run, but the one the verdict is about."""
+    """One sentence for each candidate that cannot run, but the one the verdict is about. None where the deployment
+    itself is what has to be mended first."""
+    if choice.blocked in ("target", "config"):
+        return ()
     about = choice.best.label if choice.best is not None else None
     return tuple(
         Reason(question="other", for_or_against="neutral", sentence=f"{label} is left out: {why}.")

@@ -118,8 +118,16 @@ def crossover(pricing: Pricing, candidate: Candidate) -> int | None:
 
 
 def fitting(pricing: Pricing, candidate: Candidate) -> list[int]:
-    """The k of a candidate that memory and engine allow."""
-    return [k for k in candidate.k if pricing.allows(candidate, k)]
+    """The k of a candidate that memory and engine allow, without those to be avoided at any load where others are
+    left."""
+    allowed = [k for k in candidate.k if pricing.allows(candidate, k)]
+    return [k for k in allowed if not warned_of(pricing, candidate.label, k, 1)] or allowed
+
+
+def warned_of(pricing: Pricing, label: str, k: int, running: int) -> str:
+    """Codes of the rules that warn of a candidate's k at a load (`Pricing.avoided`); empty where none does."""
+    since, codes = pricing.avoided.get((label, k), (0, ""))
+    return codes if running >= since else ""
 
 
 def build_schedule(

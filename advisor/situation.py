@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from advisor.record import Proposal
 from profiles.catalog.gpus import Gpu
@@ -37,6 +37,9 @@ class Situation:
     recorded_fields: frozenset[str] = frozenset()
     """Fields of the deployment's workload that nobody stated and recorded requests filled in (`sampling`: its
     temperature)."""
+    judged: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What the checklist has said of configs: kept by `advisor.startable.judged`, which alone reads it. Copies of a
+    situation share it."""
 
     @property
     def trial(self) -> TrialEvidence | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.checks.subject import KnownModel
+from advisor.checks.subject import KnownModel, Subject
 from profiles.catalog.heads import head_method
 from profiles.catalog.models import find_head, find_model
 from profiles.catalog.mtp import mtp_family, refused_mtp, stated_layers
@@ -269,3 +269,15 @@ def head_of(model: KnownModel | None) -> str | None:
         if mark in last and (shallow is None or shallow < 12):
             return method
     return None
+
+
+def timed_here(subject: Subject) -> bool:
+    """Whether a trial of this deployment has timed steps of the very speculation: then what it gains is known, and no
+    rule of thumb says it better."""
+    speculation = subject.speculation
+    if speculation is None:
+        return False
+    return any(
+        arm.candidate.method == speculation.method and any(step.k == speculation.k for step in arm.steps)
+        for evidence in subject.evidence if evidence.trial is not None for arm in evidence.trial.arms
+    )

@@ -249,9 +249,14 @@ def alerts(record: Record) -> tuple[Alert, ...]:
             found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
     # The record's warnings name the patterns above once more, for scripts.
     said = {f"{p.arm}: {p.message}" for e in record.evidence if e.trial is not None for p in e.trial.implausible}
-    found += [Alert("warn", "Warning", plain(text)) for text in record.warnings if text not in said]
+    found += [Alert("warn", "Warning", _whole(plain(text))) for text in record.warnings if text not in said]
     order = {"error": 0, "warn": 1, "info": 2}
     return tuple(sorted(found, key=lambda alert: order[alert.severity]))
+
+
+def _whole(text: str) -> str:
+    """A warning as a sentence with its stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 _STATUS_WORDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.record import Priced, Record
+from advisor.record import CANNOT_RUN, Priced, Record
 from profiles.deployment import Candidate
 
 
@@ -35,12 +35,28 @@ class Curve:
         return self.cells.get((running, k))
 
     def best(self, running: int) -> Priced | None:
-        """The advised k at the load decided for, elsewhere the one with the largest end-to-end speed-up; those that fit
-        come first."""
+        """The k to take at a load: the advised one at the load decided for, elsewhere the one that would be decided for
+        there. Of records that do not say it, the one with the largest end-to-end speed-up; those that fit come first.
+        """
         if running == self.decided_load and self.decided_k is not None and self.at(running, self.decided_k) is not None:
             return self.at(running, self.decided_k)
-        here = [cell for (load, _), cell in self.cells.items() if load == running]
-        return max(here, key=lambda p: (p.fits, p.speedup.value, -p.k), default=None)
+        return next((cell for cell in self._at_load(running) if cell.chosen), None) or self.largest(running)
+
+    def largest(self, running: int) -> Priced | None:
+        """The k with the largest speed-up at a load, whatever its interval; those that fit come first."""
+        return max(self._at_load(running), key=lambda p: (p.fits, p.speedup.value, -p.k), default=None)
+
+    def _at_load(self, running: int) -> list[Priced]:
+        return [cell for (load, _), cell in self.cells.items() if load == running]
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether at some load another k than the one to take has a visibly larger speed-up."""
+        for load in self.loads:
+            best, most = self.best(load), self.largest(load)
+            if best is not None and most is not None and round(most.speedup.value, 2) > round(best.speedup.value, 2):
+                return True
+        return False
 
     @property
     def headline(self) -> Priced | None:
@@ -60,18 +76,29 @@ class Curve:
 
     @property
     def crossover(self) -> int | None:
-        """Smallest load from which on the best k no longer gains; null where none was found in the range looked at."""
+        """Smallest load from which on no k gains; null where none was found in the range looked at."""
         losing: int | None = None
         for load in reversed(self.loads):
-            best = self.best(load)
-            if best is None or best.speedup.value > 1:
+            most = self.largest(load)
+            if most is None or most.speedup.value > 1:
                 break
             losing = load
         return losing
 
 
+def cannot_run(curve: Curve) -> bool:
+    """Whether the candidate cannot run here: its figures are about nothing."""
+    return all(any(note.startswith(CANNOT_RUN) for note in cell.notes) for cell in curve.cells.values())
+
+
+def without_figures(curve: Curve) -> bool:
+    """Whether nothing about the candidate is worth a figure: it cannot run, or memory holds it at no k."""
+    return not any(cell.fits for cell in curve.cells.values())
+
+
 def curves(record: Record) -> tuple[Curve, ...]:
-    """One curve a candidate, the null one apart: first the one decided about, then by speed-up at the decided load."""
+    """One curve a candidate, the null one apart: first the one decided about, then by speed-up at the decided load,
+    those without figures last."""
     decision = record.decision
     by_label: dict[str, dict[tuple[int, int], Priced]] = {}
     for priced in record.candidates:
@@ -84,9 +111,10 @@ def curves(record: Record) -> tuple[Curve, ...]:
         near = min({load for load, _ in cells}, key=lambda load: (abs(load - decision.running), load))
         found.append(Curve(label, candidate, chosen, cells, near, decision.k if chosen else None))
 
-    def rank(curve: Curve) -> tuple[bool, bool, float]:
+    def rank(curve: Curve) -> tuple[bool, bool, bool, float]:
         best = curve.headline
-        return (not curve.chosen, best is None or not best.fits, -(best.speedup.value if best else 0.0))
+        value = best.speedup.value if best else 0.0
+        return not curve.chosen, without_figures(curve), best is None or not best.fits, -value
 
     return tuple(sorted(found, key=rank))
 

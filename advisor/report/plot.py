@@ -10,7 +10,7 @@ from advisor.report.curves import Curve
 
 @dataclass(frozen=True)
 class Point:
-    """The best k of one load: its speed-up with the interval."""
+    """The chosen k of one load: its speed-up with the interval."""
 
     load: int
     k: int
@@ -20,7 +20,7 @@ class Point:
 
 
 def points(curve: Curve) -> tuple[Point, ...]:
-    """The best k of every load; loads at which nothing was priced are left out."""
+    """The chosen k of every load; loads at which nothing was priced are left out."""
     found = []
     for load in curve.loads:
         best = curve.best(load)
@@ -34,7 +34,7 @@ def points(curve: Curve) -> tuple[Point, ...]:
 def load_plot(curve: Curve, width: int = 64, height: int = 9) -> tuple[str, ...]:
     """Lines of at most `width` columns, `height` of them plot and one the axis; empty with fewer than two loads.
 
-    A dot is the best k of a load, a bar its interval, dashes are break-even; loads are spaced by their logarithm.
+    A dot is the chosen k of a load, a bar its interval, dashes are break-even; loads are spaced by their logarithm.
     """
     shown = points(curve)
     if len(shown) < 2:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from advisor.record import Memory, Priced, Record
-from advisor.report.curves import Curve, stated
+from advisor.report.curves import Curve, cannot_run, stated, without_figures
 from advisor.report.wording import LIMIT_WORDS, count, gib, number, percent, plain, span, times
 from profiles.workload import Lengths
 
@@ -32,7 +32,7 @@ class Part:
 
 
 def load_table(curve: Curve, most: int = 6) -> Table:
-    """End-to-end speed-up by load (rows) and k (columns), the best of each row starred, its interval last."""
+    """End-to-end speed-up by load (rows) and k (columns), the k chosen at each load starred, its interval last."""
     ks = curve.shown_ks(most)
     rows = []
     for load in curve.loads:
@@ -55,8 +55,15 @@ def load_table(curve: Curve, most: int = 6) -> Table:
         )
         rows.append((count(load), *(c.rstrip() if c == "–" else c for c in cells), *last))
     strong = frozenset(i for i, load in enumerate(curve.loads) if load == curve.decided_load)
-    columns = ("load", *(f"k={k}" for k in ks), "best k", "80 % interval", "chance of gain")
+    columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", "chance of gain")
     return Table(columns, tuple(rows), frozenset(range(len(columns))), strong)
+
+
+def star_words(curve: Curve) -> str:
+    """What the star of the load table means, and why it is not always at the largest figure."""
+    why = (": not always the largest figure, since the low end of the interval counts as well, and of two that are no "
+           "more than noise apart the smaller k verifies less in vain" if curve.passes_over else "")
+    return f"* the k that would be chosen were this the usual load{why}"
 
 
 def load_details(curve: Curve) -> Table:
@@ -96,12 +103,16 @@ def load_details(curve: Curve) -> Table:
 
 
 def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
-    """Each candidate at the decided load with its best k, and why it is not the one advised."""
+    """Each candidate at the decided load with the k chosen for it, and why it is not the one advised. A candidate that
+    cannot run, or fits at no k, has no figures."""
     rows: list[tuple[str, ...]] = []
     strong = set()
     for curve in found:
         cell, spoken = curve.headline, stated(record, curve)
         if cell is None or spoken is None:
+            continue
+        if without_figures(curve):
+            rows.append((plain(curve.label), *["–"] * 6, why(record, curve, cell, spoken.value)))
             continue
         if curve.chosen and record.decision.enable:
             strong.add(len(rows))
@@ -113,13 +124,13 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
                 span(spoken.low, spoken.high),
                 percent(spoken.chance),
                 number(cell.acceptance_length.value),
-                f"{cell.tpot_ms.value:.2f}",
+                number(cell.tokens_per_s.value),
                 why(record, curve, cell, spoken.value),
             )
         )
     null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
     near = min(null, key=lambda p: abs(p.running - record.decision.running), default=None)
-    tpot = f"{near.tpot_ms.value:.2f}" if near is not None else "–"
+    rate = number(near.tokens_per_s.value) if near is not None else "–"
     if not record.decision.enable:
         strong.add(len(rows))
     rows.append(
@@ -130,7 +141,7 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
             "–",
             "–",
             "1.00",
-            tpot,
+            rate,
             "advised"
             if record.decision.enable is False
             else "kept until settled"
@@ -140,12 +151,12 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     )
     columns = (
         "candidate",
-        "best k",
+        "k",
         "speed-up",
         "80 % interval",
         "chance of gain",
         "tokens per step",
-        "ms per token",
+        "tokens/s",
         "verdict",
     )
     return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
@@ -156,12 +167,12 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
     if curve.chosen and record.decision.enable:
         return "advised"
     limit = LIMIT_WORDS[cell.limited_by]
-    if any(note.startswith("cannot be run") for note in cell.notes):
+    if cannot_run(curve):
         return "cannot run"
     if not cell.fits:
         return "does not fit in memory"
     if cell.meets_slo is False:
-        return "misses the SLO" + (f": {limit}" if limit else "")
+        return f"misses the SLO{missed(record, cell)}" + (f": {limit}" if limit else "")
     if curve.chosen and record.decision.enable is None:
         return "not decided" + (f": {limit}" if limit else "")
     if speedup < 1:
@@ -175,6 +186,20 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
             # A head whose match is confirmed, or a gain that is surer, comes before a larger guess.
             return "no better once doubts count"
     return verdict + (f": {limit}" if limit else "")
+
+
+def missed(record: Record, cell: Priced) -> str:
+    """Which limit on latency a cell misses, with the figures: ` (TPOT 74 ms, at most 60)`."""
+    objective = record.deployment.objective
+    found = [
+        f"{name} {number(value)} ms, at most {limit:g}"
+        for name, value, limit in (
+            ("TTFT", cell.ttft_ms.value if cell.ttft_ms is not None else None, objective.ttft_ms),
+            ("TPOT", cell.tpot_ms.value, objective.tpot_ms),
+        )
+        if value is not None and limit is not None and value > limit
+    ]
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def position_table(record: Record) -> Table:
@@ -281,8 +306,8 @@ def memory_table(memory: Memory) -> Table:
         ("KV cache in tokens", count(memory.kv_tokens_without), count(memory.kv_tokens_with)),
         (
             "requests of mean length at once",
-            number(memory.max_concurrency_without),
-            number(memory.max_concurrency_with),
+            count(memory.requests_without),
+            count(memory.requests_with),
         ),
     )
     if memory.window is not None:

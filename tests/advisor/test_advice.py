@@ -37,7 +37,7 @@ def test_a_report_has_one_wording_for_the_crossover() -> None:
     ):
         record = advise(situation, NOW)
         said = [line for line in render(record, "markdown").splitlines() if "Crossover" in line]
-        assert len(said) >= 2
+        assert len(said) >= (1 if record.memory.target_fits is False else 2)
         assert all(crossover_words(record) in line for line in said)
 
 

@@ -236,7 +236,7 @@ def test_a_target_that_does_not_fit_is_said_before_any_draft_is_blamed() -> None
     decision = record.decision
     assert decision.enable is None
     assert decision.reasons[0].startswith("The target does not fit: 15.0 GiB of weights")
-    for remedy in ("tensor_parallel_size", "quantized", "gpu_memory_utilization above 0.5"):
+    for remedy in ("tensor_parallel_size", "8-bit weights", "gpu_memory_utilization 0.95"):
         assert remedy in decision.reasons[0]
     assert (decision.speedup, decision.probability_of_gain) == (None, None)
     assert not any("draft" in reason for reason in decision.reasons)
@@ -503,7 +503,7 @@ def test_the_record_its_config_and_its_checklist_tell_one_story_of_the_window() 
     assert record.checklist.verdict == "pass"
     assert not any(f.code == "SPD401" for f in record.checklist.findings)
     left = [f.message for f in record.checklist.findings if f.code == "SPD402"]
-    assert not left or f"{plan.kv_tokens_with} tokens are left of {plan.kv_tokens_without}," in left[0]
+    assert not left or f"{plan.kv_tokens_with:,} tokens are left of {plan.kv_tokens_without:,}," in left[0]
     assert any(f"max-model-len {written['max-model-len']:,}" in reason for reason in record.decision.reasons)
     assert "131,072" in record.emitted.vllm_yaml
 

@@ -253,3 +253,17 @@ def test_a_target_that_does_not_fit_at_all_is_said() -> None:
     pricing = price(small)
     assert pricing.at(NO_SPECULATION, 0, 1).fits is False
     assert small.target == llama_8b()
+
+
+def test_who_finds_no_place_waits_for_the_first_token() -> None:
+    """More users than memory holds: the time to the first token has the wait in it, on both sides alike."""
+    lengths = {"prompt_tokens": 500, "output_tokens": 300}
+    free, full = (price(gpu_situation("RTX 4090", concurrency=n, **lengths)) for n in (4, 400))
+    room = full.limit(NO_SPECULATION)
+    assert room < full.running
+    few, many = (p.at(NO_SPECULATION, 0, p.running).ttft_ms for p in (free, full))
+    assert few is not None
+    assert many is not None
+    whole = full.request(NO_SPECULATION, 0, room)
+    assert many.value == pytest.approx(whole.first_token_ms + (full.running / room - 1.0) * whole.total_ms)
+    assert few.value == pytest.approx(free.request(NO_SPECULATION, 0, 4.0).first_token_ms)

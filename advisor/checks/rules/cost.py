@@ -85,7 +85,8 @@ def _experts(subject: Subject) -> Iterable[Fault]:
     number = traits.experts(subject.target)
     if speculation is None or speculation.k is None or number < _EXPERTS or speculation.k < _EXPERT_K:
         return
-    if speculation.schedule_stated or speculation.settings.get("enable_adaptive_verification") is True:
+    if (speculation.schedule_stated or speculation.settings.get("enable_adaptive_verification") is True
+            or traits.timed_here(subject)):
         return
     yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k} at every batch "
                                                             f"size, "

@@ -34,15 +34,18 @@ def _repeats(subject: Subject) -> Iterable[Fault]:
                            f"larger k "
                     "has to be a multiple of that.", severity="error", remedy=f"Use {layers} or "
                                                                               f"{k // layers * layers}.")
-    elif k > _REPEATS_TOLERATED:
+    elif k > _REPEATS_TOLERATED and not traits.timed_here(subject):
+        most = max(layers, _REPEATS_TOLERATED // layers * layers)
         yield Fault(where, f"num_speculative_tokens is {k} (k={k}): the target has {layers} MTP layer"
                     f"{'s' if layers > 1 else ''} (n_predict), which then runs {k // layers} times on its own output; "
-                    "late tokens are hardly ever accepted and are verified all the same.")
+                    "late tokens are hardly ever accepted and are verified all the same.",
+                    remedy=f"Use {most} at most, unless a trial has measured more.")
     else:
         yield Fault(where, f"num_speculative_tokens is {k} and the target has {layers} MTP layer"
                     f"{'s' if layers > 1 else ''}: it runs {k // layers} times on its own output, with falling "
                     f"acceptance.",
-                    severity="info")
+                    severity="info", remedy="Watch per-position acceptance, and lower k where late positions are "
+                    "hardly accepted.")
 
 
 def _out_of_proportion(subject: Subject) -> Iterable[Fault]:
@@ -89,7 +92,7 @@ _BLOCK = {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "hidden_
           "max_position_embeddings": 40960, "block_size": 16, "dflash_config": {"mask_token_id": 151669}}
 RULES = (
     Rule("SPD231", "More tokens than MTP layers", "Beyond its layers, MTP runs the same layer again on its own output.",
-         "Use k = the number of MTP layers, 3 at most.", "warn",
+         "Use k = the number of MTP layers, or a few times that, 4 at most.", "warn",
          "vllm/config/speculative.py (0.32): 'may result in lower acceptance rate'; vllm-ascend issue 9290",
          Example(_MTP.replace("tokens: 1", "tokens: 13"), gpu="H200", gpus=8), Example(_MTP, gpu="H200", gpus=8),
          _repeats),

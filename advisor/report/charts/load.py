@@ -174,7 +174,8 @@ def load_sentence(record: Record, curve: Curve) -> str:
         return ""
     interval = span(spoken.low, spoken.high)
     words = f"At {requests(head.running)}, k = {head.k} gives {times(spoken.value)} ({interval})"
-    best = curve.best(curve.decided_load)
-    if best is not None and best.k != head.k:
-        words += f"; k = {best.k} has the largest estimate, {times(best.speedup.value)}"
+    most = curve.largest(curve.decided_load)
+    if most is not None and round(most.speedup.value, 2) > round(head.speedup.value, 2):
+        words += (f"; k = {most.k} has a larger estimate, {times(most.speedup.value)} (less sure, no more than noise "
+                  "apart, or warned of by the checklist)")
     return f"{words}. Crossover: {crossover_words(record, curve)}."

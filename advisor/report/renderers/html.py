@@ -31,10 +31,11 @@ from advisor.report.charts.position import position_chart, position_sentence
 from advisor.report.charts.step import step_chart, step_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, env_lines, headline, sides
-from advisor.report.curves import curves
+from advisor.report.curves import curves, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.html_table import html_table
+from advisor.report.presentable import presentable
 from advisor.report.tables import (
     Table,
     candidate_table,
@@ -81,11 +82,12 @@ class Strip:
 
 def render(record: Record, *, width: int | None = None, color: bool = False) -> str:
     """HTML; `width` and `color` do not apply."""
+    record = presentable(record)
     found = curves(record)
     provenance = record.provenance
     library, script = _asset("charts.min.js"), _asset("report.js")
     loads = []
-    for index, curve in enumerate(found):
+    for index, curve in enumerate(one for one in found if not without_figures(one)):
         spec, sentence = _embed(load_chart(record, curve)), load_sentence(record, curve)
         loads.append(Figure(f"load-{index}", plain(curve.label), sentence, spec, load_details(curve)))
     position = None
@@ -98,7 +100,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
             position_table(record),
         )
     step = None
-    if found:
+    if loads:
         step = Figure("step-chart", "", step_sentence(found[0]), _embed(step_chart(found[0])), step_table(found[0]))
     memory = Figure(
         "memory-chart",
@@ -115,7 +117,8 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     capacity = _capacity(record)
     reasons = sides(record)
     sections = [("why", "Why")] if reasons else []
-    sections += [("load", "Speed-up against load"), ("candidates", "Candidates")] if found else []
+    sections += [("load", "Speed-up against load")] if loads else []
+    sections += [("candidates", "Candidates")] if found else []
     sections += [("acceptance", "Acceptance")] if position else []
     sections += [("step", "Step time")] if step else []
     sections += [("drafts", "Drafts that would pay")] if drafts else []
@@ -135,7 +138,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         sides=reasons,
         loads=loads,
         load_words=requests(record.decision.running),
-        candidates=candidate_table(record, found),
+        candidates=candidate_table(record, found) if found else None,
         position=position,
         step=step,
         drafts=drafts,

@@ -9,9 +9,10 @@ from advisor.report.capacity import fleet_table
 from advisor.report.charts.capacity import fleet_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
-from advisor.report.curves import curves
+from advisor.report.curves import curves, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
+from advisor.report.presentable import presentable
 from advisor.report.tables import (
     Table,
     candidate_table,
@@ -20,6 +21,7 @@ from advisor.report.tables import (
     memory_table,
     position_table,
     provenance_table,
+    star_words,
     step_table,
     workload_table,
 )
@@ -58,6 +60,7 @@ def fenced(text: str, language: str) -> str:
 
 def render(record: Record, *, width: int | None = None, color: bool = False) -> str:
     """Markdown; `width` and `color` do not apply."""
+    record = presentable(record)
     head = headline(record)
     out = [f"# {head.title}" + (f": {escape(head.what)}" if head.what else ""), escape(head.meaning)]
     if head.settle:
@@ -71,12 +74,13 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     found = curves(record)
     if found:
         out += ["## Candidates at " + requests(record.decision.running), table(candidate_table(record, found))]
+    if found and not without_figures(found[0]):
         first = found[0]
         gain = percent(record.deployment.objective.worthwhile_gain)
         note = (
             f"End to end, against no speculation at the same load; 1.00 is break-even, worthwhile is {gain} more. "
             + f"Crossover: {crossover_words(record, first)}."
-            + " \\* marks the best k of a load."
+            + f" {escape(star_words(first))}."
         )
         out += [
             f"## Speed-up against load: {escape(plain(first.label))}",

@@ -15,10 +15,11 @@ from advisor.record import Record
 from advisor.report.charts.capacity import TITLES, fleet_sentence, latency_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
-from advisor.report.curves import Curve, curves
+from advisor.report.curves import Curve, curves, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.plot import load_plot
+from advisor.report.presentable import presentable
 from advisor.report.tables import (
     Table,
     candidate_table,
@@ -27,6 +28,7 @@ from advisor.report.tables import (
     memory_sentence,
     memory_table,
     provenance_table,
+    star_words,
     step_table,
     workload_table,
 )
@@ -39,6 +41,7 @@ SIDE_MARK = {"for": ("+", "green"), "against": ("−", "red"), "neutral": ("·",
 
 def render(record: Record, *, width: int | None = None, color: bool = False) -> str:
     """Text of `width` columns (80 without it, 60 at least); ANSI sequences only with `color`."""
+    record = presentable(record)
     stream = io.StringIO()
     # Everything below is Text, never markup: a model named "[red]" is printed as it is.
     console = Console(
@@ -66,9 +69,10 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     if found:
         _section(console, f"Candidates at {requests(record.decision.running)}")
         console.print(_stacked(candidate_table(record, found), 7, console.width))
-        _loads(console, record, found[0])
-        _section(console, f"Where a step's time goes at {requests(found[0].decided_load)}")
-        console.print(_table(step_table(found[0])))
+        if not without_figures(found[0]):
+            _loads(console, record, found[0])
+            _section(console, f"Where a step's time goes at {requests(found[0].decided_load)}")
+            console.print(_table(step_table(found[0])))
     if record.proposals:
         _section(console, "Found in the catalog")
         console.print(_hanging("·", proposal_sentence(record), "dim"))
@@ -231,17 +235,17 @@ def bar(share: float, width: int) -> str:
 
 
 def _loads(console: Console, record: Record, curve: Curve) -> None:
-    """A plot of the best k at each load, and every k as a table."""
+    """A plot of the chosen k at each load, and every k as a table."""
     gain = percent(record.deployment.objective.worthwhile_gain)
     _section(console, "Speed-up against load")
     console.print(Text(f"{plain(curve.label)}, end to end; 1.00 is break-even, worthwhile is {gain} more", style="dim"))
     for line in load_plot(curve, min(64, console.width)):
         console.print(Text(line))
-    console.print(Text("● the best k of each load, │ its 80 % interval, ┄ break-even\n", style="dim"))
+    console.print(Text("● the chosen k of each load, │ its 80 % interval, ┄ break-even\n", style="dim"))
     value = load_table(curve, most=5)
     console.print(_table(value))
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
-    console.print(Text(f"* best k of the load, (in brackets) does not fit{bold}", style="dim"))
+    console.print(Text(f"{star_words(curve)}; (in brackets) does not fit{bold}", style="dim"))
     console.print(Text.assemble("Crossover: ", crossover_words(record, curve)))
 
 

@@ -1,0 +1,23 @@
+"""A limit on latency that is missed with and without speculation is said with both figures."""
+
+from __future__ import annotations
+
+from advisor.advice import advise
+from advisor.report import render
+from tests.advisor.situations import gpu_situation
+
+NOW = "2026-01-01T00:00:00Z"
+STATED = {"concurrency": 128, "prompt_tokens": 900, "output_tokens": 500, "tasks": "math", "sampling": {"temperature": 0}}
+
+
+def test_a_limit_that_no_side_keeps_is_a_warning_and_the_table_names_the_figure() -> None:
+    record = advise(gpu_situation("A100 80GB", objective={"tpot_ms": 1.0}, **STATED), NOW)
+    (said,) = [warning for warning in record.warnings if "objective.tpot_ms" in warning]
+    assert "objective.tpot_ms 1 is missed at" in said
+    assert "ms without speculation" in said
+    assert "misses the SLO (TPOT" in render(record, "markdown").replace("\\", "")
+
+
+def test_a_limit_that_is_kept_is_no_warning() -> None:
+    record = advise(gpu_situation("H100", objective={"tpot_ms": 500.0, "ttft_ms": 60_000.0}, **STATED), NOW)
+    assert not [warning for warning in record.warnings if "objective." in warning]
