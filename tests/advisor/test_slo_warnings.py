@@ -7,7 +7,7 @@ from advisor.report import render
 from tests.advisor.situations import gpu_situation
 
 NOW = "2026-01-01T00:00:00Z"
-STATED = {"concurrency": 128, "prompt_tokens": 900, "output_tokens": 500, "tasks": "math", "sampling": {"temperature": 0}}
+STATED = {"concurrency": 128, "prompt_tokens": 900, "output_tokens": 500, "tasks": "math"}
 
 
 def test_a_limit_that_no_side_keeps_is_a_warning_and_the_table_names_the_figure() -> None:
