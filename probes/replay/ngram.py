@@ -15,6 +15,10 @@ import numpy as np
 from probes.replay.walk import Ints, Row, Tallies, walk
 
 _BITS = 62
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
+"""Odd numbers whose bits look random: the upper bits of a product with one spread whatever is multiplied."""
+_ROOM = 4
+"""Slots for each n-gram that is looked for: few of them share one."""
 
 
 class NgramIndex:
@@ -29,66 +33,49 @@ class NgramIndex:
         self._place_bits = max(1, len(self.ids).bit_length())
         self._codes: dict[int, tuple[Ints, int]] = {1: (self.ids, self._token_bits)}
         """By length: a number for the n-gram that ends at each place, equal for equal n-grams, and its bits."""
-        self._groups: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self._firsts: dict[int, tuple[Ints, Ints]] = {}
         self._repeats: dict[int, tuple[Ints, Ints]] = {}
 
     def repeats(self, n: int) -> tuple[Ints, Ints]:
-        """Places at which an n-gram ends that ended earlier too, in no order, and where its earliest one did."""
+        """Places at which an n-gram ends that ended earlier too, in rising order, and where its earliest one did."""
         if n not in self._repeats:
-            places, starts, lengths = self._grouped(n)
-            earliest = np.repeat(places[starts], lengths)
-            again = np.flatnonzero(places != earliest)
-            self._repeats[n] = places[again], earliest[again]
+            places, first = self._first(n)
+            again = np.flatnonzero(first != np.arange(len(first)))
+            self._repeats[n] = places[again], places[first[again]]
         return self._repeats[n]
 
     def _code(self, n: int) -> tuple[Ints, int]:
         if n in self._codes:
             return self._codes[n]
         codes, bits = self._code(n - 1)
-        if bits + self._token_bits + self._place_bits > _BITS:
-            # No room for another token: the n-grams so far are numbered anew, by rank.
-            places, _, lengths = self._grouped(n - 1)
-            codes, bits = np.zeros(len(self.ids), dtype=np.int64), self._place_bits
-            codes[places] = np.repeat(np.arange(len(lengths)), lengths)
+        if bits + self._token_bits > _BITS:
+            # No room for another token: an n-gram is as well known by its earliest place.
+            places, first = self._first(n - 1)
+            codes, bits = np.arange(len(self.ids), dtype=np.int64), self._place_bits
+            codes[places] = places[first]
         joined = self.ids.copy()
         joined[1:] |= codes[:-1] << self._token_bits
         self._codes[n] = (joined, bits + self._token_bits)
         return self._codes[n]
 
-    def _grouped(self, n: int) -> tuple[Ints, Ints, Ints]:
-        """Places ordered by n-gram, then by place; where each n-gram's group starts there, and its length. Places whose
-        shorter n-gram was already known to be the only one of its kind are left out."""
-        if n not in self._groups:
-            codes, bits = self._code(n)
-            places = self._shared(n)
-            codes = codes[places]
-            if bits + self._place_bits <= _BITS + 1:
-                # Code and place in one number: a plain sort is several times faster than an indirect one.
-                codes <<= self._place_bits
-                codes |= places
-                codes.sort()
-                places = codes & ((1 << self._place_bits) - 1)
-                codes >>= self._place_bits
-            else:
-                order = np.lexsort((places, codes))
-                codes, places = codes[order], places[order]
-            edges = np.flatnonzero(codes[1:] != codes[:-1])
-            edges += 1
-            starts = np.concatenate(([0], edges)) if len(places) else edges
-            lengths = np.empty_like(starts)
-            np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-            lengths[-1:] = len(places) - starts[-1:]
-            self._groups[n] = places, starts, lengths
-        return self._groups[n]
+    def _first(self, n: int) -> tuple[Ints, Ints]:
+        """Places in rising order, and for each the number (from 0, among these) of the earliest one with its n-gram.
+        Places whose shorter n-gram was already known to be the only one of its kind are left out."""
+        if n not in self._firsts:
+            places, codes = self._shared(n), self._code(n)[0]
+            self._firsts[n] = places, first_equal(codes[places])
+        return self._firsts[n]
 
     def _shared(self, n: int) -> Ints:
         """Places whose n-gram may stand more than once."""
-        known = max((shorter for shorter in self._groups if shorter < n), default=0)
+        known = max((shorter for shorter in self._firsts if shorter < n), default=0)
         if not known:
             return np.arange(n - 1, max(n - 1, len(self.ids)), dtype=np.int64)
-        places, _, lengths = self._groups[known]
-        shared = places[np.repeat(lengths > 1, lengths)]
-        return shared[shared >= n - 1]
+        places, first = self._firsts[known]
+        several = first != np.arange(len(first))
+        several[first[several]] = True
+        shared = places[several]
+        return shared[np.searchsorted(shared, n - 1):]
 
     def sources(self, shortest: int, longest: int, start: int = 0) -> Ints:
         """For each place from `start` on: where the draft for the context that ends there is copied from, or -1."""
@@ -109,6 +96,36 @@ class NgramIndex:
             return []
         room = k if max_model_len is None else max(0, min(k, max_model_len - place - 1))
         return [int(token) for token in self.ids[source : min(source + room, place + 1)]]
+
+
+def first_equal(codes: Ints) -> Ints:
+    """For each number the index of the first one that equals it.
+
+    Each is put into the slot that its bits tell, from the last to the first, so that the first of a slot stays. Those
+    that then find another number in theirs are put again, by other bits.
+    """
+    first = _first_in_slot(codes, _MULTIPLIERS[0])
+    left = np.flatnonzero(codes[first] != codes)
+    for multiplier in _MULTIPLIERS[1:]:
+        if not len(left):
+            return first
+        values = codes[left]
+        found = _first_in_slot(values, multiplier)
+        first[left] = left[found]
+        left = left[values[found] != values]
+    if len(left):
+        _, found, kind = np.unique(codes[left], return_index=True, return_inverse=True)
+        first[left] = left[found[kind]]
+    return first
+
+
+def _first_in_slot(codes: Ints, multiplier: int) -> Ints:
+    bits = max(1, (_ROOM * len(codes)).bit_length())
+    slots = ((codes.view(np.uint64) * np.uint64(multiplier)) >> np.uint64(64 - bits)).view(np.int64)
+    table = np.empty(1 << bits, dtype=np.int64)
+    # Of equal slots the last assignment holds; both sides are copies, whose order nothing turns round.
+    table[slots[::-1].copy()] = np.arange(len(codes) - 1, -1, -1)
+    return table[slots]
 
 
 @dataclass(frozen=True)
@@ -148,13 +165,17 @@ class Corpus:
         sources = sources + self.base
         within = np.minimum(offered, self.row.left)
         reach = np.zeros(len(sources), dtype=np.int64)
-        alive = np.flatnonzero(within > 0)
+        drafting = np.flatnonzero(within > 0)
+        source, ahead = sources[drafting], self.places[drafting] + 1
         for i in range(most):
-            alive = alive[within[alive] > i]
-            alive = alive[self.ids[sources[alive] + i] == self.ids[self.places[alive] + 1 + i]]
-            if not len(alive):
+            agree = (self.ids[source + i] == self.ids[ahead + i]).nonzero()[0]
+            drafting = drafting[agree]
+            reach[drafting] = i + 1
+            on = (within[drafting] > i + 1).nonzero()[0]
+            if not len(on):
                 break
-            reach[alive] += 1
+            drafting, agree = drafting[on], agree[on]
+            source, ahead = source[agree], ahead[agree]
         return reach, offered
 
     def replay(self, shortest: int, longest: int, ks: Sequence[int],

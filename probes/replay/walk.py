@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -37,20 +38,17 @@ class Tallies:
     def of(cls, k: int, requests: int, owner: Ints, offered: Ints, accepted: Ints, left: Ints) -> Tallies:
         """From single steps: whose each is, what it drafted, what was accepted of it, and how many recorded tokens
         it had before it."""
-        return cls(k, np.bincount(owner, minlength=requests).astype(np.int64),
-                   _above(np.minimum(left, k), owner, requests, k),
-                   _above(np.minimum(np.minimum(offered, left), k), owner, requests, k),
-                   _above(np.minimum(accepted, k), owner, requests, k))
+        kinds = (np.minimum(left, k), np.minimum(np.minimum(offered, left), k), np.minimum(accepted, k))
+        row = 3 * (k + 1) * owner
+        counts = np.bincount(np.concatenate([row + (value + i * (k + 1)) for i, value in enumerate(kinds)]),
+                             minlength=3 * (k + 1) * requests).reshape(requests, 3, k + 1)
+        # In column i of the sums from the right: how many of a request's values are i or more.
+        above = np.cumsum(counts[:, :, ::-1], axis=2)[:, :, ::-1].astype(np.float64)
+        return cls(k, counts[:, 0].sum(axis=1), above[:, 0, 1:], above[:, 1, 1:], above[:, 2, 1:])
 
     def of_requests(self, chosen: Flags) -> Tallies:
         """The chosen rows."""
         return Tallies(self.k, self.steps[chosen], self.observed[chosen], self.drafted[chosen], self.accepted[chosen])
-
-
-def _above(values: Ints, owner: Ints, requests: int, k: int) -> Floats:
-    """Row r, column i: how many of request r's values are above i."""
-    counts = np.bincount(owner * (k + 1) + values, minlength=requests * (k + 1)).reshape(requests, k + 1)
-    return np.cumsum(counts[:, ::-1], axis=1)[:, ::-1][:, 1:].astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,12 @@ class Row:
     counts: Ints
     """Offsets of each request: its output tokens less one."""
 
-    @property
+    @cached_property
     def owner(self) -> Ints:
         """Whose each offset is."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    @property
+    @cached_property
     def left(self) -> Ints:
         """Recorded tokens behind each offset, within its request."""
         return np.repeat(np.cumsum(self.counts), self.counts) - np.arange(int(self.counts.sum()))
@@ -101,18 +99,21 @@ def _visited(skips: Ints) -> Ints:
     """The offsets at which a step begins, each passing over as many as `skips` says there. Only those that pass over
     any are followed one by one: most steps go on to the next offset."""
     places = np.flatnonzero(skips)
-    starts: list[int] = []
-    ends: list[int] = []
-    free = 0
-    for place, end in zip(places.tolist(), (places + skips[places] + 1).tolist(), strict=True):
-        if place >= free:
-            starts.append(place + 1)
-            ends.append(end)
-            free = end
+    if not len(places):
+        return np.arange(len(skips))
+    ends = places + skips[places] + 1
+    # Of each of them the next one that no step before it passes over.
+    following = np.searchsorted(places, ends).tolist()
+    begun = bytearray(len(places))
+    at = 0
+    while at < len(places):
+        begun[at] = 1
+        at = following[at]
+    steps = np.frombuffer(begun, dtype=np.bool_)
     # Between two stretches that are passed over a step begins: no edge is that of both.
     edges = np.zeros(len(skips) + 1, dtype=np.int8)
-    edges[starts] = 1
-    edges[ends] = -1
+    edges[places[steps] + 1] = 1
+    edges[ends[steps]] = -1
     return np.flatnonzero(np.cumsum(edges[:-1], dtype=np.int8) == 0)
 
 
