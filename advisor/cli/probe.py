@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli.number_types import Whole
-from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.output import format_option, print_json, quiet_option, say
 from advisor.cli.probe_replay import replay
 from advisor.cli.probe_requests import requests
 from advisor.cli.probe_scoring import scoring
+from advisor.cli.provenance import evidence, save_evidence, save_option
 from advisor.cli.server_source import (
     Access,
-    evidence_document,
     scraped,
     seconds,
     server_evidence_document,
@@ -26,12 +25,6 @@ from profiles.schema import MAX_TOKENS
 
 if TYPE_CHECKING:
     from profiles.deployment import Deployment
-    from profiles.evidence import Evidence
-
-def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--save`: the evidence as a file that `advise --evidence` takes."""
-    return click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
-                        help="Also write the evidence to this file, for `advise --evidence`.")(command)
 
 
 @click.group()
@@ -76,8 +69,7 @@ def gpu(window_s: float, target: str | None, draft: str | None, method: str, dep
     from advisor.cli.headroom import headrooms
 
     left = [] if stated is None else headrooms(found, stated[0], stated[1], context)
-    command = ["probe", "gpu", "--window", f"{window_s:g}s"]
-    _save(save, evidence_document(command, kind="gpu", gpu=found), quiet)
+    save_evidence(save, evidence("gpu", ["probe", "gpu", "--window", f"{window_s:g}s"], gpu=found), quiet)
     if output_format == "json":
         print_json({**found.model_dump(mode="json"),
                     "headroom": [one.document() for one in left] if stated is not None else None})
@@ -132,24 +124,17 @@ def server(source: str, second: str | None, window_s: float | None, access: Acce
                              "--window")
         seen = watch_until_stopped(source, access, interval_s or 10.0, record_path, count, output_format, quiet)
         if seen is not None:
-            _save(save, server_evidence_document(["probe", "server", "--watch"], source, None, None, access, seen),
-                  quiet)
+            save_evidence(
+                save, server_evidence_document(["probe", "server", "--watch"], source, None, None, access, seen), quiet)
         return
     if interval_s is not None or record_path is not None or count is not None:
         raise InputError("--interval, --record and --count go with --watch: add it, or use `specadvise verify` to hold "
                          "one window against a record")
     found = scraped(source, second, window_s, access, quiet)
-    _save(save, server_evidence_document(["probe", "server"], source, second, window_s, access, found), quiet)
+    save_evidence(save, server_evidence_document(["probe", "server"], source, second, window_s, access, found), quiet)
     if output_format == "json":
         print_json(found.model_dump(mode="json"))
     else:
         from advisor.cli.probe_text import show_server
 
         show_server(found)
-
-
-def _save(path: Path | None, evidence: Evidence, quiet: bool) -> None:
-    if path is not None:
-        write_whole(path, evidence.model_dump_json(indent=2) + "\n")
-        say(f"evidence written to {path}", quiet)
-

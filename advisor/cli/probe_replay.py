@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli.number_types import Number, Whole
-from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.output import format_option, print_json, quiet_option, say
+from advisor.cli.provenance import evidence, save_evidence, save_option
 from profiles.errors import InputError
 from profiles.schema import MAX_K, MAX_TOKENS
 
@@ -31,8 +32,7 @@ def recorded_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--limit", type=Whole(1, 10**9), help="Read at most so many records."),
         click.option("--lenient", is_flag=True, help="Go on where a file has more bad records than good ones."),
         click.option("--offline", is_flag=True, help="Never ask the model hub."),
-        click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
-                     help="Also write the evidence to this file, for `advise --evidence`."),
+        save_option,
         format_option("text", "json"),
         quiet_option,
     ]
@@ -74,7 +74,6 @@ def replay(files: Sequence[Path], target: str | None, methods: Sequence[str], lo
     responses, ShareGPT conversations, or token ids. The drafts are those of the engine, every setting and every k at
     once; nothing is generated and no GPU is needed. Only counts are kept.
     """
-    from advisor.cli.provenance import evidence
     from probes.replay import Plan, can_replay, probe_replay, token_requests
 
     plan = Plan(_settings(methods or [m for m in ("ngram", "suffix") if can_replay(m)], lookups, factors, least), most,
@@ -118,9 +117,7 @@ def _settings(methods: Sequence[str], lookups: Sequence[str], factors: Sequence[
 
 def finish(said: RecordedAcceptance, document: Any, save: Path | None, output_format: str, quiet: bool) -> None:
     """Print, and save where asked."""
-    if save is not None:
-        write_whole(save, document.model_dump_json(indent=2) + "\n")
-        say(f"evidence written to {save}", quiet)
+    save_evidence(save, document, quiet)
     if output_format == "json":
         print_json(said.model_dump(mode="json"))
     else:

@@ -11,6 +11,7 @@ import click
 
 from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.provenance import evidence, save_evidence, save_option
 from profiles.errors import InputError
 from profiles.schema import MAX_SECONDS
 
@@ -35,8 +36,7 @@ _MOST = 100_000
               help="Where --sample-prompts writes.")
 @click.option("--interval", "width", type=Number(0.001, 0.5), default=0.05, show_default=True,
               help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
-@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
-              help="Also write the evidence to this file, for `advise --evidence`.")
+@save_option
 @format_option("text", "json")
 @quiet_option
 def requests(files: Sequence[str], columns: str | None, form: str | None, tokenizer: Path | None, tpot_ms: float | None,
@@ -51,7 +51,6 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
 
     Exit codes: 0 done, 2 unreadable input, or more bad lines than good ones.
     """
-    from advisor.cli.provenance import evidence
     from probes.requests import Options, probe_requests, refuse_empty
 
     if (count is None) != (out is None):
@@ -63,9 +62,7 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
     found = probe_requests(files, Options(columns=columns, format=form, tokenizer=tokenizer, tpot_ms=tpot_ms,
                                           ttft_ms=ttft_ms, lenient=lenient))
     refuse_empty(files, found)
-    if save is not None:
-        write_whole(save, evidence("requests", requests=found).model_dump_json(indent=2) + "\n")
-        say(f"evidence written to {save}", quiet)
+    save_evidence(save, evidence("requests", requests=found), quiet)
     if count is not None and out is not None:
         _sample(files, count, out, width, quiet)
     if output_format == "json":

@@ -12,6 +12,7 @@ import click
 from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import say
 from advisor.cli.probe_replay import finish, recorded_options, task_of
+from advisor.cli.provenance import evidence
 from profiles.errors import InputError
 
 
@@ -47,7 +48,6 @@ def scoring(files: Sequence[Path], target: str, drafts: Sequence[str], temperatu
 
     Exit codes: 0 scored, 2 unreadable input, 4 no draft could be scored.
     """
-    from advisor.cli.provenance import evidence
     from probes.replay import token_requests
     from probes.scoring import Plan, SampledAs, probe_scoring
 

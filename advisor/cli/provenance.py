@@ -1,13 +1,20 @@
-"""When, by what and with which command evidence came to be. The only clock of the tool; advice itself is pure."""
+"""When, by what and with which command evidence came to be, and where `--save` keeps it. The only clock of the tool;
+advice itself is pure.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import click
+
+from advisor.cli.output import say, write_whole
 from profiles.addresses import without_secrets
 
 if TYPE_CHECKING:
@@ -39,9 +46,27 @@ def command_line(arguments: list[str] | None = None) -> str:
 
 
 def evidence(kind: Literal["gpu", "server", "requests", "replay", "scoring", "trial", "model"],
-             **section: Any) -> Evidence:
-    """An evidence document around one probe's answer."""
+             command: Sequence[str] | None = None, **section: Any) -> Evidence:
+    """An evidence document around one probe's answer.
+
+    command: the words behind `specadvise`, where those that were typed hold more than may be stored; else those typed,
+    secrets taken out.
+    """
     from profiles.evidence import Evidence
     from profiles.version import __version__
 
-    return Evidence(kind=kind, collected_at=now(), tool_version=__version__, command=command_line(), **section)
+    typed = command_line() if command is None else shlex.join(["specadvise", *command])
+    return Evidence(kind=kind, collected_at=now(), tool_version=__version__, command=typed, **section)
+
+
+def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--save`: the evidence as a file that `advise --evidence` takes."""
+    return click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
+                        help="Also write the evidence to this file, for `advise --evidence`.")(command)
+
+
+def save_evidence(path: Path | None, document: Evidence, quiet: bool) -> None:
+    """Write it where --save names a place, and say so on stderr."""
+    if path is not None:
+        write_whole(path, document.model_dump_json(indent=2) + "\n")
+        say(f"evidence written to {path}", quiet)

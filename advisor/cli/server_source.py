@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -14,8 +13,8 @@ import click
 
 from advisor.cli.number_types import Duration
 from advisor.cli.output import say
+from advisor.cli.provenance import evidence
 from profiles.errors import InputError
-from profiles.version import __version__
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence, ServerEvidence
@@ -81,22 +80,12 @@ def shown_source(source: str) -> str:
     return server_address(source).display if looks_like_address(source) else source
 
 
-def evidence_document(command: Sequence[str], **sections: Any) -> Evidence:
-    """One probe's evidence with the command that made it."""
-    from datetime import datetime, timezone
-
-    from profiles.evidence import Evidence
-
-    return Evidence(collected_at=datetime.now(timezone.utc).isoformat(timespec="seconds"), tool_version=__version__,
-                    command=f"specadvise {shlex.join(command)}", **sections)
-
-
 def server_evidence_document(command: Sequence[str], source: str, second: str | None, window_s: float | None,
                              access: Access, found: ServerEvidence) -> Evidence:
     """A server's evidence; `command` is the command's words before its arguments."""
     whole = [*command, shown_source(source), *([second] if second else [])]
     whole += ["--window", f"{window_s:g}s"] if window_s is not None else []
-    return evidence_document([*whole, *access.arguments], kind="server", server=found)
+    return evidence("server", [*whole, *access.arguments], server=found)
 
 
 def _token(variable: str | None) -> str | None:

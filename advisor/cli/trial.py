@@ -12,7 +12,7 @@ import click
 
 from advisor.cli.advise_flags import prompts_file
 from advisor.cli.number_types import Duration
-from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.output import format_option, print_json, quiet_option, say
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -222,7 +222,7 @@ def concluded(found: TrialEvidence) -> bool:
 
 
 def _finish(found: TrialEvidence, save: Path | None, output_format: str, quiet: bool) -> int:
-    from advisor.cli.provenance import evidence
+    from advisor.cli.provenance import evidence, save_evidence
     from advisor.cli.trial_text import trial_text
 
     document = evidence("trial", trial=found)
@@ -230,7 +230,5 @@ def _finish(found: TrialEvidence, save: Path | None, output_format: str, quiet: 
         print_json(document.model_dump(mode="json"))
     else:
         click.echo(trial_text(found), nl=False)
-    if save is not None:
-        write_whole(save, document.model_dump_json(indent=2) + "\n")
-        say(f"Wrote {save}", quiet)
+    save_evidence(save, document, quiet)
     return EXIT_OK if concluded(found) else EXIT_PROBE_FAILED

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
+from advisor.cli.output import format_option, print_json, quiet_option
+from advisor.cli.provenance import save_evidence, save_option
 from advisor.cli.server_source import Access, scraped, seconds, server_evidence_document, server_options
 from profiles.errors import EXIT_ABSTAINED, EXIT_CHECK_FAILED, EXIT_OK
 
@@ -22,8 +23,7 @@ EXITS = {"held": EXIT_OK, "broken": EXIT_CHECK_FAILED, "undecided": EXIT_ABSTAIN
 @click.option("--window", "window_s", type=seconds, metavar="TIME",
               help="Time between the two scrapes (60s by default), or between two dumps.")
 @server_options
-@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
-              help="Also write what the server showed to this file, for `advise --evidence`.")
+@save_option
 @format_option("text", "json", "markdown")
 @quiet_option
 def verify(record: Path, source: str, second: str | None, window_s: float | None, access: Access, save: Path | None,
@@ -47,10 +47,8 @@ def verify(record: Path, source: str, second: str | None, window_s: float | None
         window_s = WINDOW_S
     found = scraped(source, second, window_s, access, quiet)
     result = judged(loaded, found, access.model)
-    if save is not None:
-        document = server_evidence_document(["verify", str(record)], source, second, window_s, access, found)
-        write_whole(save, document.model_dump_json(indent=2) + "\n")
-        say(f"evidence written to {save}", quiet)
+    save_evidence(
+        save, server_evidence_document(["verify", str(record)], source, second, window_s, access, found), quiet)
     if output_format == "json":
         shown: dict[str, Any] = {**result.model_dump(mode="json"), "server": found.model_dump(mode="json")}
         print_json(shown)

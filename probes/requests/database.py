@@ -65,6 +65,12 @@ class Database:
         """Columns as arrays; missing values as NaN or masked ones filled by the caller."""
         return {name: np.asarray(column) for name, column in self._connection.execute(query).fetchnumpy().items()}
 
+    def present(self, query: str) -> Arrays:
+        """Columns as arrays, each without its missing values."""
+        found = self._connection.execute(query).fetchnumpy()
+        return {name: column.compressed() if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
+                for name, column in found.items()}
+
     def insert(self, table: str, columns: Arrays) -> None:
         """Rows from arrays; NaN becomes NULL in number columns."""
         names = ", ".join(map(named, columns))

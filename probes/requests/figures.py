@@ -78,9 +78,9 @@ def _sampled_powers(table: Table) -> list[tuple[int, int, int]]:
         return []
     step = len(prompts) // _LOOKED_AT if len(prompts) >= 4 * _LOOKED_AT else 1
     edges = np.array([4**i for i in range(1, 14)])
-    pairs = np.stack([1 + np.searchsorted(edges, one[::step], side="right") for one in (prompts, outputs)])
-    found, counts = np.unique(pairs, axis=1, return_counts=True)
-    return [(int(p), int(o), int(n)) for (p, o), n in zip(found.T, counts, strict=True)]
+    prompt, output = (1 + np.searchsorted(edges, one[::step], side="right") for one in (prompts, outputs))
+    counts = np.bincount(len(edges) * 2 * prompt + output)
+    return [(*divmod(int(pair), len(edges) * 2), int(counts[pair])) for pair in np.flatnonzero(counts)]
 
 
 def _power(column: str) -> str:

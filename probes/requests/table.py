@@ -9,7 +9,7 @@ import numpy as np
 
 from probes.requests.database import Database, named, quoted
 from probes.requests.plan import FAILED, NOTHING, REASONS, Plan, column_type, expressions, reason_sql
-from probes.requests.shapes import Bad, Row
+from probes.requests.shapes import Bad, Head, Row
 from probes.requests.sources import Source
 
 COLUMNS: Mapping[str, str] = {
@@ -28,6 +28,11 @@ CHUNK = 4_000_000
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
 Python."""
+_SHORT_LINES = 16
+"""A file is first read as if no line were longer than so many of the longest one in its beginning: small pieces stay in
+the processor's caches and are shared out evenly."""
+_LEAST_LINE_BYTES = 1 << 20
+_LOOKED_AT = ("a", "p", "o")
 
 
 class Table:
@@ -56,17 +61,23 @@ class Table:
 
     def in_order(self, column: str) -> Iterator[np.ndarray]:
         """The values of a column of the good rows in the order of the log, so many rows at once."""
-        if column in self._kept:
-            yield from (self._kept[column],) if len(self._kept[column]) else ()
-            return
         rows = self.count()
+        if rows <= CHUNK:
+            if column not in self._kept:
+                # All that the figures look at by one pass over the rows.
+                names = dict.fromkeys((*(one for one in _LOOKED_AT if self.has(one)), column))
+                self._kept |= self.database.present(f"SELECT {', '.join(names)} FROM r{self._of_good_rows()}")
+            if len(self._kept[column]):
+                yield self._kept[column]
+            return
         for start in range(0, rows, CHUNK):
-            found = self.database.arrays(f"SELECT {column} AS v FROM r WHERE rowid BETWEEN {start} AND "
-                                         f"{start + CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")["v"]
-            if rows <= CHUNK:
-                self._kept[column] = found
+            found = self.database.present(f"SELECT {column} FROM r WHERE rowid BETWEEN {start} AND "
+                                          f"{start + CHUNK - 1} AND bad = 0")[column]
             if len(found):
                 yield found
+
+    def _of_good_rows(self) -> str:
+        return "" if self.good() == self.count() else " WHERE bad = 0"
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -78,17 +89,20 @@ class Table:
         select = ", ".join(f"{sql} AS {name}" for name, sql in row.items())
         fields = ", ".join(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=tolerant).items())
         excess = ", excess" if tolerant and plan.head.container == "csv" else ""
-        reader = reader_sql(plan, source, tolerant=tolerant)
         if tolerant and plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
-        try:
-            self.change(f"INSERT INTO r ({', '.join(row)}) SELECT {select} FROM "
-                                  f"(SELECT {fields}{excess} FROM {reader})")
-        except self.database.Error:
-            if self.count() != before:
-                self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
-            raise
+        for line_bytes in _line_limits(plan.head):
+            reader = reader_sql(plan, source, tolerant=tolerant, line_bytes=line_bytes)
+            try:
+                self.change(f"INSERT INTO r ({', '.join(row)}) SELECT {select} FROM "
+                            f"(SELECT {fields}{excess} FROM {reader})")
+                break
+            except self.database.Error:
+                if self.count() != before:
+                    self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
+                if line_bytes == _LINE_BYTES:
+                    raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
     def rejected(self) -> list[int]:
@@ -214,7 +228,15 @@ def _first(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
 
 
-def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
+def _line_limits(head: Head) -> tuple[int, ...]:
+    """The longest lines that are made room for, one after the other where a file has longer ones."""
+    if head.container != "jsonl":
+        return (_LINE_BYTES,)
+    longest = max(map(len, head.lines), default=_LINE_BYTES)
+    return tuple(dict.fromkeys((min(_LINE_BYTES, max(_LEAST_LINE_BYTES, _SHORT_LINES * longest)), _LINE_BYTES)))
+
+
+def reader_sql(plan: Plan, source: Source, *, tolerant: bool, line_bytes: int = _LINE_BYTES) -> str:
     """The table function that reads a file's needed columns."""
     path = quoted(str(source.path))
     packed = "" if source.compression == "none" else f", compression={quoted(source.compression)}"
@@ -235,7 +257,7 @@ def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
         return (f"read_csv({path}{packed}, auto_detect=false, header={str(head.header).lower()}, "
                 f"delim={quoted(head.delimiter)}, {quotes}{extra}, "
                 f"columns={{{_columns(columns)}}})")
-    return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={_LINE_BYTES}, "
+    return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={line_bytes}, "
             f"columns={{{_columns(_tree(plan))}}})")
 
 

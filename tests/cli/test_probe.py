@@ -81,7 +81,7 @@ def test_saved_evidence_reads_back_and_holds_the_command(capsys: pytest.CaptureF
     assert evidence.server is not None
     assert evidence.server.speculation is not None
     assert evidence.command.startswith("specadvise probe server ")
-    assert evidence.collected_at.endswith("+00:00")
+    assert evidence.collected_at.endswith("Z")
     assert str(path) in err
 
 
