@@ -8,8 +8,6 @@ gigabytes) or that contain themselves.
 from __future__ import annotations
 
 import codecs
-import os
-import stat
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import Any
 import yaml
 
 from profiles.errors import InputError
+from profiles.reading import read_whole, refuse_too_large
 from profiles.schema import shown
 
 KeyPath = tuple[str | int, ...]
@@ -29,7 +28,6 @@ MAX_VALUES = 10_000
 """Most values, as written and again after aliases are expanded: composing takes time with every one."""
 MAX_DEPTH = 60
 """Deepest nesting."""
-_SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 @dataclass(frozen=True)
@@ -60,40 +58,13 @@ def read_yaml(path: Path) -> LinedYaml:
 
 
 def read_text(path: Path, expected: str = "a YAML file") -> str:
-    """A small text file, whole. InputError where it is missing, a folder, a device or pipe, not UTF-8, or too large.
-
-    Links are followed. A pipe that the shell made (`/dev/stdin`, `/dev/fd/63`) has a writer and is read; any other
-    would wait for one for ever.
-    """
-    name = str(path)
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise InputError(f"{name} is a folder: expected {expected}; name the file inside it")
-        if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and name.startswith(_SHELL_PIPES)):
-            raise InputError(f"{name} is no regular file: expected {expected}; name the right file")
-        with path.open("rb") as stream:
-            # One byte more than allowed tells "too large" without trusting the size a special file reports.
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        dangling = " (a link that leads nowhere)" if path.is_symlink() else ""
-        raise InputError(
-            f"{name} does not exist{dangling}: expected {expected}; check the path (the working folder is "
-            f"{os.getcwd()})"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {shown(name)}: {reason}; check the path and its permissions") from error
-    return decoded(data, name, expected)
+    """A small text file, whole. InputError as `reading.read_whole`, and where it is not UTF-8."""
+    return decoded(read_whole(path, expected, MAX_BYTES), str(path), expected)
 
 
 def decoded(data: bytes, name: str, expected: str = "a YAML file") -> str:
     """The text of a file's bytes; `name` stands for the file in messages. InputError as `read_text`."""
-    if len(data) > MAX_BYTES:
-        raise InputError(
-            f"{name} is larger than {MAX_BYTES // 2**20} MiB: expected {expected} of a few kilobytes; "
-            "name the right file"
-        )
+    refuse_too_large(data, MAX_BYTES, name, f"{expected} of a few kilobytes")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{name} is UTF-16 text: expected {expected} in UTF-8; save it as UTF-8")
     try:

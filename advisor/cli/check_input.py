@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -14,6 +13,7 @@ from advisor.checks.finding import SEVERITIES, CheckResult
 from advisor.checks.serve_config import ServeConfig
 from advisor.checks.sources import read_source
 from profiles.errors import InputError
+from profiles.reading import read_stdin
 from profiles.yaml_lines import MAX_BYTES, decoded, read_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def read_given(argument: str, env: Mapping[str, str]) -> list[Given]:
     InputError as `read_source`, and where the file cannot be read.
     """
     if argument == "-":
-        text = decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin", EXPECTED)
+        text = decoded(read_stdin(EXPECTED, MAX_BYTES), "stdin", EXPECTED)
         return _read(text, "stdin", Path.cwd(), env)
     if _is_command_line(argument):
         return _read(argument, "command line", Path.cwd(), env)

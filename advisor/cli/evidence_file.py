@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from profiles.errors import InputError
 from profiles.evidence import Evidence
+from profiles.reading import read_whole
 from profiles.schema import SCHEMA_VERSION, shown
 
 MAX_RATE = 1.05
@@ -72,19 +73,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def read_json(path: Path, what: str) -> dict[str, object]:
     """A JSON mapping from a file; InputError in one sentence otherwise."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: expected a file with {what}; name the file inside it")
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: expected a file with {what}; check the path") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
-    if len(data) > MAX_BYTES:
-        raise InputError(
-            f"{path} is larger than {MAX_BYTES // 2**20} MiB: expected a file with {what}; name the right file"
-        )
+    data = read_whole(path, f"a file with {what}", MAX_BYTES)
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)
     except json.JSONDecodeError as error:

@@ -14,7 +14,11 @@ from typing import Any, TextIO
 import click
 
 from profiles.errors import InputError
+from profiles.reading import refuse_no_file
 
+_EXPECTED = "a file of cases, one JSON object a line"
+_LONGEST_SKIPPED = 2**30
+"""Characters of one line that are passed over before it is taken to have no end."""
 _SAID = 8
 """Unread fields named; a file of another shape has dozens."""
 
@@ -23,12 +27,13 @@ def _lines(path: str) -> Iterator[str]:
     if path == "-":
         yield from _whole_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace"))
         return
+    refuse_no_file(Path(path), _EXPECTED)
     try:
         with open(path, encoding="utf-8-sig", errors="replace") as stream:
             yield from _whole_lines(stream)
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read ({error.strerror or error}): expected a file of cases, one JSON object a line"
+            f"{path}: cannot be read ({error.strerror or error}): expected {_EXPECTED}"
         ) from None
 
 
@@ -38,8 +43,13 @@ def _whole_lines(stream: TextIO) -> Iterator[str]:
 
     while line := stream.readline(LONGEST_LINE + 2):
         yield line
+        skipped = 0
         while not line.endswith("\n") and line:
             line = stream.readline(LONGEST_LINE)
+            skipped += len(line)
+            if skipped > _LONGEST_SKIPPED:
+                raise InputError(f"a line of more than {_LONGEST_SKIPPED >> 20} MiB: expected {_EXPECTED}; name the "
+                                 "right file")
 
 
 def _write(rows: Iterable[dict[str, Any]], stream: TextIO) -> tuple[int, int]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from advisor.cli.output import print_text, quiet_option, say, stdout_terminal, write_whole
-from profiles.errors import InputError
 
 if TYPE_CHECKING:
     from advisor.record import Record
 
+MAX_BYTES = 256 * 2**20
+"""A record is a few megabytes."""
+_EXPECTED = "the record.json that `specadvise advise` wrote into its --out folder"
 # The suffix of `-o` says what is wanted where `--format` does not.
 SUFFIXES = {
     ".txt": "text",
@@ -36,16 +37,11 @@ def print_record(record: Record, output_format: str) -> None:
 def load_record(path: Path) -> Record:
     """Read a record.json (`-` is stdin); InputError says in one sentence why it cannot be one."""
     from advisor.report.reading import parse_record
+    from profiles.reading import read_stdin, read_whole
 
     if str(path) == "-":
-        return parse_record(sys.stdin.buffer.read(), "stdin")
-    try:
-        return parse_record(path.read_bytes(), str(path))
-    except OSError as error:
-        raise InputError(
-            f"cannot read {path}: {error.strerror or error}; expected the record.json that `specadvise advise` "
-            "wrote into its --out folder"
-        ) from error
+        return parse_record(read_stdin(_EXPECTED, MAX_BYTES), "stdin")
+    return parse_record(read_whole(path, _EXPECTED, MAX_BYTES), str(path))
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiles.errors import InputError
 from profiles.json_text import parse_json
+from profiles.reading import refuse_no_file
 from profiles.schema import MAX_TOKENS
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _json_row(line: str, where: str) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that are not blank, with their numbers, each within MAX_LINE_BYTES."""
+    refuse_no_file(path, f"a trace: {_EXPECTED}", f"the trace {path}")
     try:
         with path.open("rb") as stream:
             number = 0

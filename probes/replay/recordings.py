@@ -8,10 +8,8 @@ A file is JSONL, one JSON array, or one JSON document; gzip is recognised.
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 import math
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from typing import Any
 
 from probes.chat import content_text
 from profiles.errors import InputError
+from profiles.reading import read_whole
 from profiles.workload import Task, parse_task
 
 Text = str | tuple[int, ...]
@@ -27,6 +26,7 @@ Text = str | tuple[int, ...]
 Messages = tuple[Mapping[str, str], ...]
 
 _LINES_NAMED = 5
+MAX_BYTES = 2**30
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _PROMPTS = ("prompt_token_ids", "prompt_ids", "input_ids", "prompt", "input", "question", "instruction")
 _OUTPUTS = ("output_token_ids", "generated_token_ids", "output_ids", "token_ids", "output", "completion",
@@ -104,20 +104,8 @@ def read_recordings(paths: Sequence[Path], lenient: bool = False) -> Recordings:
 
 
 def _bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError(f"{path} is a damaged gzip file: fetch it again, or unpack what can be saved") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder: expected a file of recorded requests; name the file inside it") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}; expected a file of recorded requests, check "
-                         "the path and its permissions") from error
-    return _utf8(data, path)
-
-
-def _utf8(data: bytes, path: Path) -> bytes:
+    data = read_whole(path, "a file of recorded requests that memory holds (a part of them tells as much)", MAX_BYTES,
+                      packed=True)
     if data.startswith(_ZSTD):
         raise InputError(f"{path} is compressed with zstd: unpack it first (zstd -d), or pack it with gzip")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from profiles.errors import InputError
+from profiles.reading import refuse_no_file
 
 Compression = Literal["none", "gzip", "zstd"]
 HEAD_BYTES = 1 << 18
@@ -58,6 +59,7 @@ def expand(names: Sequence[str], folder: Path) -> list[Source]:
         for path in paths:
             if os.path.isdir(path):
                 raise InputError(f"{path} is a folder: name its files, as in {os.path.join(path, '*.jsonl')!r}")
+            refuse_no_file(Path(path), "a log or trace of requests")
             found.append(_prepared(Path(path), path, folder))
     return found
 

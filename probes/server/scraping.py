@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import ipaddress
 import re
 import time
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 from probes.server.reading import Scrape, read_metrics
 from profiles.addresses import without_secrets
 from profiles.errors import InputError, ProbeError
+from profiles.reading import read_whole
 
 if TYPE_CHECKING:
     import httpx
@@ -185,17 +184,8 @@ _VERSION_PATHS = {"vllm": ("/version",), "sglang": ("/server_info", "/get_server
 
 def read_dump(path: Path) -> Scrape:
     """A saved page. InputError, with the path and the system's reason, when it cannot be read or is something else."""
-    try:
-        body = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "no such name is possible"
-        raise InputError(f"cannot read {public_source(str(path))}: {reason}; give a saved metrics page, or the "
-                         "server's URL (http://HOST:PORT)") from None
-    if body[:2] == _GZIP:
-        try:
-            body = gzip.decompress(body)
-        except (EOFError, OSError, zlib.error):
-            raise InputError(f"{path} is a damaged gzip file: save the page again") from None
+    body = read_whole(path, "a saved metrics page, or the server's URL (http://HOST:PORT)", MAX_BYTES, packed=True,
+                      name=public_source(str(path)))
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         # What a Windows shell writes when a page is sent to a file.
         body = body.decode("utf-16", "replace").encode("utf-8")

@@ -17,6 +17,7 @@ from typing import Any
 from probes.chat import content_text
 from profiles.errors import InputError
 from profiles.evidence import PromptSummary
+from profiles.reading import read_whole
 from profiles.workload import Task, parse_task
 
 BUILT_IN_TASKS: tuple[Task, ...] = (
@@ -28,6 +29,8 @@ MIXED_TASKS: tuple[Task, ...] = (Task.CODE, Task.JSON_SQL, Task.CHAT, Task.SUMMA
 """What stands for `mixed` and for families without a set."""
 
 _LINES_NAMED = 5
+MAX_BYTES = 256 * 2**20
+"""Of a file of prompts: a few dozen of them are run."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +137,7 @@ def _built_in_set(task: Task) -> list[Prompt]:
 
 
 def _from_file(path: Path, default: Task, note: Callable[[str], None] | None) -> list[Prompt]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the prompts {path}: {error.strerror or error}; name a JSONL file with one "
-                         "prompt a line, or leave it out to use the built-in sets") from error
+    data = read_whole(path, "a JSONL file with one prompt a line, or none for the built-in sets", MAX_BYTES)
     prompts: list[Prompt] = []
     bad: list[tuple[int, str]] = []
     # Only \n ends a line: U+2028, U+0085 and their kind are ordinary characters inside a prompt, and str.splitlines

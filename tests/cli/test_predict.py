@@ -33,7 +33,7 @@ def test_the_answer_can_go_to_a_file_and_the_summary_away(tmp_path: Path) -> Non
 def test_a_missing_file_and_a_file_without_one_good_line_are_wrong_use(tmp_path: Path) -> None:
     missing = specadvise("predict", str(tmp_path / "no.jsonl"))
     assert missing.returncode == 2
-    assert "cannot be read" in missing.stderr
+    assert "does not exist" in missing.stderr
     bad = specadvise("predict", "-", stdin="broken\n")
     assert bad.returncode == 2
     assert json.loads(bad.stdout)["error"]

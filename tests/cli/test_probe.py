@@ -108,7 +108,7 @@ def test_a_refused_scrape_exits_4_with_one_sentence_and_no_key(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("missing.prom",), "cannot read missing.prom"),
+    (("missing.prom",), "missing.prom does not exist"),
     (("http://127.0.0.1:9", "--token-env", "NO_SUCH_VARIABLE_SET"), "does not name an environment variable"),
     (("http://127.0.0.1:9", "--header", SECRET), "number 1"),
     (("http://127.0.0.1:9", "--window", "soon"), "90s"),

@@ -66,10 +66,10 @@ def test_missing_cut_and_newer_files_exit_2_with_one_sentence(saved, tmp_path):
         json.dumps({**json.loads(saved.read_text(encoding="utf-8")), "schema_version": 99}), encoding="utf-8"
     )
     for path, said in (
-        (tmp_path / "no.json", "cannot read"),
+        (tmp_path / "no.json", "does not exist"),
         (cut, "is not JSON"),
         (newer, "newer specadvise"),
-        (tmp_path, "cannot read"),
+        (tmp_path, "is a folder"),
     ):
         ran = specadvise("report", str(path))
         assert ran.returncode == 2, path

@@ -121,7 +121,7 @@ def test_more_bad_records_than_good_ones_stop_unless_lenient(tmp_path):
 
 
 def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_recordings([tmp_path / "none"])
     with pytest.raises(InputError, match="is a folder"):
         read_recordings([tmp_path])

@@ -343,10 +343,10 @@ def test_dumps_of_different_engines_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read") as caught:
+    with pytest.raises(InputError, match="does not exist") as caught:
         probe_server(str(tmp_path / "missing.prom"))
     assert caught.value.exit_code == 2
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="is a folder"):
         probe_server(str(tmp_path))
     page = tmp_path / "page.prom"
     page.write_bytes(gzip.compress(metrics(1)))
