@@ -14,7 +14,7 @@ import click
 import pytest
 import yaml
 
-from advisor.cli.main import cli
+from advisor.cli.group import cli
 from advisor.cli.reference_pages import COMMAND, FOLDER, commands, pages
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,13 +1,11 @@
-"""The `specadvise` group: loads a command's file only when it is called, and turns every failure into one sentence.
-
-Kept free of pydantic and numpy so that `specadvise --help` answers at once.
+"""The process: takes the signals over before anything is loaded, runs the command, and turns every failure into one
+sentence and the exit code of the contract.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import io
 import os
 import signal
@@ -15,78 +13,9 @@ import sys
 from types import FrameType
 from typing import TextIO
 
-try:
-    import click
-except KeyboardInterrupt:
-    # Ctrl-C at once: nothing has begun, and a traceback of an import helps nobody.
-    sys.stderr.write("specadvise: interrupted\n")
-    sys.exit(4)
+from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
 
-from profiles.errors import EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
-from profiles.version import __version__
-
-COMMANDS: dict[str, tuple[str, str]] = {
-    "advise": ("advisor.cli.advise:advise", "Decide whether speculation pays here, and write the vLLM config."),
-    "fit": ("advisor.cli.fit:fit", "Correct predictions by your own saved trials."),
-    "check": ("advisor.cli.check:check", "Check a vLLM serve config before a GPU sees it."),
-    "init": ("advisor.cli.init:init", "Write a commented deployment file to start from."),
-    "plan": ("advisor.cli.plan:plan", "Say what the advice means in requests per second, GPUs and money."),
-    "probe": ("advisor.cli.probe:probe", "Measure one thing: this machine's GPUs, a running server, request logs."),
-    "predict": ("advisor.cli.predict:predict", "Predict the speed-up of many setups, one JSON case a line."),
-    "report": ("advisor.cli.report:report", "Print a saved record again, in any format."),
-    "verify": ("advisor.cli.verify:verify", "Judge whether what a record promised holds on the running server."),
-    "rules": ("advisor.cli.rules:rules", "List the rules of `check`, or explain one."),
-    "trial": ("advisor.cli.trial:trial", "Run the short acceptance and step-time trial on a real engine."),
-}
-
-
-class Interrupted(Exception):
-    """Ctrl-C on its way out of click, which would print an empty line for a KeyboardInterrupt."""
-
-
-class ReaderGone(Exception):
-    """A closed stdout or stderr on its way out of click, which would exit with 1: the code of failed checks."""
-
-
-class LazyGroup(click.Group):
-    """Lists commands with their one-line help without importing them."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Interrupted from None
-        except BrokenPipeError:
-            raise ReaderGone from None
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="specadvise")
-@click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
-@click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
-    """Find out whether speculative decoding pays on your vLLM deployment, before you turn it on.
-
-    Exit codes: 0 done, 1 checks failed or a promise broken, 2 wrong use or unreadable input, 3 could not decide, 4 a
-    probe or the engine failed.
-    """
-    ctx.obj = {"debug": debug}
-
-
+_NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _interrupts: list[int] = []
 """Signals seen: an import that one breaks into may turn the KeyboardInterrupt into an error of its own."""
 
@@ -98,10 +27,17 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _install_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+    for number in _NUMBERS:
         # nohup ignores SIGHUP on purpose, a shell's background job SIGINT.
-        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _interrupt)
+
+
+def _ignore_signals() -> None:
+    """What is decided stands: a signal while the interpreter leaves would only put its own code in place of it."""
+    for number in _NUMBERS:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _open_streams() -> None:
@@ -120,7 +56,8 @@ def _open_streams() -> None:
 def _complain(message: str, named: bool = True) -> None:
     """One sentence on stderr, or nothing where stderr takes none."""
     try:
-        click.echo(("specadvise: " if named else "") + _shortened(message), err=True)
+        sys.stderr.write(("specadvise: " if named else "") + _shortened(message) + "\n")
+        sys.stderr.flush()
     except OSError:
         _abandon(sys.stderr)
 
@@ -140,21 +77,38 @@ def _abandon(stream: TextIO) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point: runs the command, prints a failure as one sentence on stderr, exits with the contract's code."""
-    try:
-        _run(sys.argv[1:] if argv is None else argv)
-    except (KeyboardInterrupt, Interrupted):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # A second Ctrl-C while leaving adds nothing but a traceback.
-            signal.signal(number, signal.SIG_IGN)
-        _complain("interrupted")
-        sys.exit(EXIT_PROBE_FAILED)
+    """Entry point: runs the command, prints a failure as one sentence on stderr, exits with the contract's code.
+
+    argv: the arguments; without them this is the program itself, which ends with its command.
+    """
+    code = EXIT_PROBE_FAILED
+    # A second Ctrl-C while leaving adds nothing but a traceback.
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            _interrupts.clear()
+            # Before anything is imported: what comes until then ends the process as the system does it.
+            _install_signals()
+            code = _run(sys.argv[1:] if argv is None else argv)
+            if argv is None:
+                _ignore_signals()
+        except KeyboardInterrupt:
+            code = EXIT_PROBE_FAILED
+            _ignore_signals()
+            _complain("interrupted")
+    sys.exit(code)
 
 
-def _run(arguments: list[str]) -> None:
-    _interrupts.clear()
-    _install_signals()
+def _run(arguments: list[str]) -> int:
+    """The exit code of the command."""
     _open_streams()
+    try:
+        import click
+
+        from advisor.cli.group import Interrupted, ReaderGone, cli
+    except Exception:
+        if _interrupts:
+            raise KeyboardInterrupt from None
+        raise
     debug = "--debug" in arguments or os.environ.get("SPECADVISE_DEBUG") == "1"
     try:
         # --debug is accepted anywhere on the line: people add it at the end, after a failure.
@@ -164,21 +118,21 @@ def _run(arguments: list[str]) -> None:
         if debug:
             raise
         _complain(str(error))
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.Abort:
-        raise Interrupted from None
+        return stop.exit_code
+    except (click.Abort, Interrupted):
+        raise KeyboardInterrupt from None
     except click.ClickException as error:
         usage = io.StringIO()
         error.show(usage)
         _complain(usage.getvalue().rstrip("\n"), named=False)
-        sys.exit(EXIT_USAGE)
+        return EXIT_USAGE
     except (ReaderGone, BrokenPipeError):
         # The reader (head, less) closed stdout or stderr: nothing is wrong, and nobody is left to tell.
         _abandon(sys.stdout)
         _abandon(sys.stderr)
-        sys.exit(0)
+        return EXIT_OK
     except OSError as error:
         if debug:
             raise
@@ -191,15 +145,15 @@ def _run(arguments: list[str]) -> None:
             where = f" {str(error.filename)!r}" if error.filename else ""
             _complain(f"cannot use{where}: {reason}; check the path, its permissions and the free space, then run "
                       "again")
-        sys.exit(EXIT_USAGE)
+        return EXIT_USAGE
     except Exception as error:
         if _interrupts:
-            raise Interrupted from None
+            raise KeyboardInterrupt from None
         if debug:
             raise
         _complain(f"internal error ({type(error).__name__}: {error}); run again with --debug and report the traceback")
-        sys.exit(EXIT_PROBE_FAILED)
-    sys.exit(result if isinstance(result, int) else 0)
+        return EXIT_PROBE_FAILED
+    return result if isinstance(result, int) else EXIT_OK
 
 
 _STREAM_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, errno.EDQUOT)

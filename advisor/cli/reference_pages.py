@@ -44,7 +44,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 def commands_page() -> str:
     """Every command with its usage, its help and its options."""
-    from advisor.cli.main import cli
+    from advisor.cli.group import cli
 
     found = list(commands(cli))
     # The second paragraph of the help is the table below.

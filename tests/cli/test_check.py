@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from advisor.cli.main import cli
+from advisor.cli.group import cli
 from profiles.errors import InputError
 
 PAIR = """\

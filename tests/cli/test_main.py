@@ -48,9 +48,9 @@ def test_a_full_stdout_is_one_sentence_that_names_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_is_one_line(tmp_path: Path, number: signal.Signals) -> None:
     script = (
-        "import os, signal, sys\n"
-        "from advisor.cli import main\n"
-        f"main.importlib.import_module = lambda name: os.kill(os.getpid(), {int(number)})\n"
+        "import importlib, os, signal, sys\n"
+        "from advisor.cli import group, main\n"
+        f"importlib.import_module = lambda name: os.kill(os.getpid(), {int(number)})\n"
         "main.main(['init'])\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120,
@@ -60,19 +60,41 @@ def test_an_interrupt_is_one_line(tmp_path: Path, number: signal.Signals) -> Non
 
 def test_an_interrupt_that_an_import_turns_into_its_own_error_is_an_interrupt(tmp_path: Path) -> None:
     script = (
-        "import os, signal\n"
-        "from advisor.cli import main\n"
+        "import importlib, os, signal\n"
+        "from advisor.cli import group, main\n"
         "def broken(name):\n"
         "    try:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    except KeyboardInterrupt:\n"
         "        raise RuntimeError('half imported')\n"
-        "main.importlib.import_module = broken\n"
+        "importlib.import_module = broken\n"
         "main.main(['init'])\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120,
                          env=ENVIRONMENT, check=False)
     assert (ran.returncode, ran.stderr) == (4, "specadvise: interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_command_line_itself_loads_is_an_interrupt(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "click.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    ran = subprocess.run([sys.executable, "-m", "advisor.cli.main", "--help"], cwd=ROOT, capture_output=True, text=True,
+                         timeout=120, env={**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (4, "", "specadvise: interrupted\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["report", "none.json"], 2)])
+def test_a_signal_after_the_command_leaves_its_exit_code(tmp_path: Path, arguments: list[str], code: int) -> None:
+    script = (
+        "import atexit, os, signal, sys\n"
+        "from advisor.cli import main\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+        f"sys.argv = ['specadvise', *{arguments}]\n"
+        "main.main()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                         env=ENVIRONMENT, check=False)
+    assert ran.returncode == code
 
 
 def test_an_interrupt_while_the_command_line_itself_loads_is_one_line(tmp_path: Path) -> None:

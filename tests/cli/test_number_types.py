@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.cli.main import cli
+from advisor.cli.group import cli
 from advisor.cli.number_types import Duration, Number, Whole, seconds_of
 from advisor.cli.reference_pages import commands
 from profiles.errors import InputError

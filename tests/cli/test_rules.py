@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from advisor.checks.notice import all_notices
 from advisor.checks.registry import all_rules
-from advisor.cli.main import cli
+from advisor.cli.group import cli
 
 
 def test_all_rules_are_listed_by_family() -> None:
