@@ -59,6 +59,19 @@ def _judged(record: Record, load: Quantity, gain: Promise | None) -> tuple[Verdi
         smallest = min((cell.running for cell in record.candidates), default=0)
         bound = f"above {largest_load(record)}" if at > smallest else f"below {smallest}"
         return "undecided", f": the record priced no load {bound}, so that nothing it says can be held against this one"
+    verdict, words = _at_priced(record, load, gain)
+    largest = largest_load(record)
+    if at <= largest:
+        return verdict, words
+    read = f"the figures are those of {largest}, the largest load that the record priced"
+    return "noted" if verdict == "held" else verdict, f"{words}; {read}" if words else f": {read}"
+
+
+def _at_priced(record: Record, load: Quantity, gain: Promise | None) -> tuple[Verdict, str]:
+    """Of a load that the record speaks of."""
+    decision = record.decision
+    low, high = ends(load)
+    at, cross, schedule = max(1.0, load.value), decision.crossover_load, decision.schedule
     if schedule and k_asked(record, at) != k_asked(record, decision.running):
         return "held", (f": another band of the schedule, k = {k_asked(record, at)} instead of "
                         f"{k_asked(record, decision.running)}")

@@ -25,6 +25,7 @@ class Promised:
 
     k: int
     running: float
+    """The load it was read at: a little beyond the largest priced one, that one."""
     acceptance_length: Quantity
     tpot_ms: Quantity
     tokens_per_s: Quantity
@@ -79,11 +80,17 @@ def promised_at(record: Record, k: int, running: float) -> Promised | None:
         return None
     return Promised(
         k,
-        running,
+        min(running, float(cells[-1].running)),
         _between(cells, running, lambda cell: cell.acceptance_length),
         _between(cells, running, lambda cell: cell.tpot_ms),
         _between(cells, running, lambda cell: cell.tokens_per_s),
     )
+
+
+def last_priced(record: Record, k: int) -> int | None:
+    """The largest load that was priced for k; None where none was."""
+    cells = _cells(record, k)
+    return cells[-1].running if cells else None
 
 
 def break_even_at(record: Record, k: int, running: float) -> Quantity | None:

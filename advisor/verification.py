@@ -17,11 +17,13 @@ from advisor.identity import identity
 from advisor.load_promise import load_promise, shown, shown_range
 from advisor.observed import Observed, gauge_load, observed_acceptance, observed_load
 from advisor.promise import (
+    Promised,
     break_even_at,
     decided_candidate,
     k_asked,
     k_loaded,
     ks_priced,
+    last_priced,
     promised_at,
 )
 from advisor.record import Record
@@ -111,6 +113,12 @@ class _Seen:
         return max(self.at, (high or 0.0) / self.engines)
 
     @property
+    def promised_busiest(self) -> Promised | None:
+        """What was promised at the busiest moment, or at the largest load priced where that is less."""
+        top = last_priced(self.record, self.k)
+        return None if top is None else promised_at(self.record, self.k, min(self.busiest, float(top)))
+
+    @property
     def observed(self) -> Observed | None:
         name = self.record.decision.method or "none"
         return observed_acceptance(self.server, method(name).always_drafts)
@@ -121,6 +129,23 @@ class _Seen:
         asked = k_asked(self.record, self.at)
         counted = len(self.server.speculation.per_position) if self.server.speculation is not None else 0
         return counted if counted and counted != k_loaded(self.record) else asked
+
+    def beyond(self, running: float) -> float:
+        """How many times the largest load priced for this k a load is; 1 where it is within. A step takes at most so
+        many times as long."""
+        return max(1.0, running / (last_priced(self.record, self.k) or running))
+
+    @property
+    def read(self) -> str:
+        """The load that promises are read at, as a sentence has it."""
+        if self.beyond(self.at) == 1.0:
+            return f"{shown(self.at)} running"
+        return f"{last_priced(self.record, self.k)} running, the largest load priced"
+
+    @property
+    def past(self) -> str:
+        """The same behind a promise, where it is of another load than the one seen."""
+        return f" (of {self.read})" if self.beyond(self.at) > 1.0 else ""
 
     @property
     def slack(self) -> float:
@@ -156,7 +181,7 @@ def _acceptance(seen: _Seen) -> Promise:
     return Promise(code="acceptance", verdict=at_least(length, edge), promised=wanted, found=length, edge=edge,
                    unit=unit,
                    sentence=f"{_pm(length)} tokens per step with k = {k} over {length.n:,} steps, promised "
-                            f"{_pm(wanted)}.")
+                            f"{_pm(wanted)}{seen.past}.")
 
 
 def _no_draft(seen: _Seen) -> str:
@@ -177,12 +202,14 @@ def _gain(seen: _Seen) -> Promise:
     if observed is None or needed is None:
         return Promise(code="gain", verdict="noted", promised=needed, unit="tokens per step",
                        sentence="Break-even cannot be told at this load." if needed is None else
-                       f"Break-even at {shown(seen.at)} running is {needed.value:.2f} tokens per step.")
+                       f"Break-even is {needed.value:.2f} tokens per step at {seen.read}.")
     length = observed.length
     place = against(length, needed)
     verdict: Verdict = "held" if place == "above" else "broken" if place == "below" else "undecided"
-    words = (f"{_pm(length)} tokens per step are {place} break-even, {_pm(needed)} at {shown(seen.at)} running with "
-             f"k = {k}")
+    words = f"{_pm(length)} tokens per step are {place} break-even, {_pm(needed)} at {seen.read} with k = {k}"
+    if verdict == "held" and seen.beyond(seen.at) > 1.0:
+        # More requests make verifying dearer: break-even there is known to be no smaller, not how large.
+        verdict = "noted"
     if verdict == "undecided" and _width(needed) > _width(length):
         # Longer watching narrows the acceptance, not what the record knows of step times.
         verdict, words = "noted", f"{words}: step times as the record knows them leave it open, a trial would tell"
@@ -193,8 +220,9 @@ def _gain(seen: _Seen) -> Promise:
 def _yields(seen: _Seen) -> tuple[YieldOfK, ...]:
     """What each k would give at this load with the acceptance seen; empty without counts by position."""
     observed = seen.observed
-    if observed is None or not observed.positions or seen.record.decision.schedule:
-        # Under a schedule k varies from step to step, so that later positions count fewer drafts than all.
+    if observed is None or not observed.positions or seen.record.decision.schedule or seen.past:
+        # Under a schedule k varies from step to step, so that later positions count fewer drafts than all; and past the
+        # loads that were priced nobody knows what a k would give.
         return ()
     found: list[YieldOfK] = []
     for k in sorted({*ks_priced(seen.record), seen.k}):
@@ -227,7 +255,7 @@ def _speed(seen: _Seen) -> list[Promise]:
 
 def _tpot(seen: _Seen) -> Promise:
     now, k, unit = seen.server.tpot_ms, seen.k, "ms per token"
-    promised, busiest = promised_at(seen.record, k, seen.at), promised_at(seen.record, k, seen.busiest)
+    promised, busiest = promised_at(seen.record, k, seen.at), seen.promised_busiest
     wanted = promised.tpot_ms if promised is not None else None
     if seen.server.requests_in_window == 0 or (now is None and not seen.server.requests_total):
         return Promise(code="tpot", verdict="undecided", promised=wanted, unit=unit,
@@ -245,16 +273,16 @@ def _tpot(seen: _Seen) -> Promise:
     edge = ceiling_of(wanted, seen.slack)
     verdict = at_most(now, edge)
     if verdict == "broken" and busiest is not None:
-        edge = ceiling_of(busiest.tpot_ms, seen.slack)
+        edge = ceiling_of(busiest.tpot_ms, seen.slack) * seen.beyond(seen.busiest)
         verdict = "broken" if at_most(now, edge) == "broken" else "undecided"
     return Promise(code="tpot", verdict=verdict, promised=wanted, found=now, edge=edge, unit=unit,
                    sentence=f"{_pm(now)} ms per output token ({now.n:,} seen), promised {_pm(wanted)} at "
-                            f"{shown(seen.at)} running.")
+                            f"{seen.read}.")
 
 
 def _tokens_per_request(seen: _Seen) -> Promise:
     rate, load, unit = seen.server.generation_tokens_per_s, gauge_load(seen.server), "tokens/s per request"
-    promised, busiest = promised_at(seen.record, seen.k, seen.at), promised_at(seen.record, seen.k, seen.busiest)
+    promised, busiest = promised_at(seen.record, seen.k, seen.at), seen.promised_busiest
     if rate is None or load is None or promised is None or load.value < IDLE or not load.low or load.high is None:
         return Promise(code="tokens_per_request", verdict="undecided", unit=unit,
                        sentence="Tokens per second of a request cannot be told: too little ran in the window.")
@@ -266,14 +294,14 @@ def _tokens_per_request(seen: _Seen) -> Promise:
         return whole.model_copy(update={"value": whole.value / running, "low": _over(whole.low, running),
                                         "high": _over(whole.high, running), "n": None})
 
-    wanted = per_request(promised.tokens_per_s, seen.at)
+    wanted = per_request(promised.tokens_per_s, promised.running)
     edge = floor_of(wanted, seen.slack)
     verdict = at_least(now, edge)
     if verdict == "broken" and busiest is not None:
-        edge = floor_of(per_request(busiest.tokens_per_s, seen.busiest), seen.slack)
+        edge = floor_of(per_request(busiest.tokens_per_s, busiest.running), seen.slack) / seen.beyond(seen.busiest)
         verdict = "broken" if at_least(now, edge) == "broken" else "undecided"
     return Promise(code="tokens_per_request", verdict=verdict, promised=wanted, found=now, edge=edge, unit=unit,
-                   sentence=f"{_pm(now)} tokens/s of each request, promised {_pm(wanted)}.")
+                   sentence=f"{_pm(now)} tokens/s of each request, promised {_pm(wanted)}{seen.past}.")
 
 
 # --- what to do ----------------------------------------------------------------------------------------------------

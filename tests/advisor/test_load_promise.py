@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.load_promise import load_promise, priced_there
+from advisor.promise import promised_at
 from advisor.record import Record
 from advisor.verdict import Promise, Verification
 from advisor.verification import verify
@@ -94,3 +95,29 @@ def test_a_load_within_the_schedule_is_what_was_decided() -> None:
     found = load_promise(ON, load, False, None)
     assert found.verdict == "held"
     assert "another load" not in found.sentence
+
+
+def test_a_load_a_little_past_the_largest_priced_one_is_judged_by_that_one_and_says_so() -> None:
+    past = at(FLAT, 1.2 * LARGEST)
+    load, gain, acceptance = (promise(past, code) for code in ("load", "gain", "acceptance"))
+    assert load.verdict != "held"
+    assert f"the figures are those of {LARGEST}, the largest load that the record priced" in load.sentence
+    assert gain.verdict != "held"
+    for one in (gain, acceptance):
+        assert f"of {LARGEST} running, the largest load priced" in one.sentence.replace("at ", "of ")
+    assert past.yields == ()
+    within = at(FLAT, LARGEST)
+    assert all("largest load" not in one.sentence for one in within.promises)
+
+
+def test_times_past_the_largest_priced_load_are_broken_only_where_the_load_does_not_explain_them() -> None:
+    promised = promised_at(FLAT, 3, LARGEST)
+    assert promised is not None
+    assert promised_at(FLAT, 3, 1.2 * LARGEST) == promised
+    for factor, verdict in ((1.18, "undecided"), (9.0, "broken")):
+        high = promised.tpot_ms.high or promised.tpot_ms.value
+        found = verify(FLAT, syn.evidence(load=1.2 * LARGEST, speculation=syn.counters(GOOD, 9000),
+                                          tpot_ms=factor * max(high, 1.05 * promised.tpot_ms.value)))
+        tpot = promise(found, "tpot")
+        assert tpot.verdict == verdict
+        assert f"at {LARGEST} running, the largest load priced" in tpot.sentence
