@@ -41,11 +41,12 @@ def over_recordings(situation: Situation, base: Path, *, engine: bool, offline: 
     found = token_requests([Path(name) for name in names], situation.deployment.target.id, base=base, offline=offline)
     for reason, count in found.recordings.skipped.items():
         warn(f"recordings: {count} left out, {reason} ({', '.join(found.recordings.lines.get(reason, []))})")
-    if not situation.deployment.candidates:
-        situation = _with_lookups(situation)
-    return replace(situation, evidence=(
+    named = bool(situation.deployment.candidates)
+    situation = situation if named else _with_lookups(situation)
+    situation = replace(situation, evidence=(
         *situation.evidence, *_replayed(situation, found, warn),
         *(_scored(situation, found, base, offline, warn) if engine else ())))
+    return with_replayed(situation) if named else situation
 
 
 def _with_lookups(situation: Situation) -> Situation:
@@ -88,6 +89,8 @@ def with_replayed(situation: Situation) -> Situation:
             if not any(_same(one, other) for other in (*situation.candidates, *added)):
                 added.append(one)
         candidates += added
+        if all(_same(one, candidate) for one in best):
+            continue
         words = ", ".join(dict.fromkeys(one.label for one in best))
         also = "" if any(_same(one, candidate) for one in best) else "; the engine's own setting is priced beside it"
         notes.append(f"settings of {candidate.label} not stated: {words}, the best of the replayed ones{also}")
@@ -110,9 +113,11 @@ def _replayed(situation: Situation, found: TokenRequests, warn: Callable[[str], 
             if candidate.method in REPLAYED:
                 warn(f"{candidate.label} is not replayed: arctic-inference is not installed (specadvise[suffix])")
             continue
-        stated = full_settings(candidate.method, candidate.settings)
-        if stated not in settings.setdefault(candidate.method, []):
-            settings[candidate.method].append(stated)
+        # One that is named without settings is replayed at the engine's own and at those that are tried.
+        tried = [] if candidate.settings else _TRIED.get(candidate.method, [])
+        for stated in (full_settings(candidate.method, one) for one in (candidate.settings, *tried)):
+            if stated not in settings.setdefault(candidate.method, []):
+                settings[candidate.method].append(stated)
         most = max(most, *candidate.k)
     if not settings:
         return ()

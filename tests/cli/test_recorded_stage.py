@@ -18,13 +18,42 @@ def records(tmp_path):
     return path
 
 
-def test_a_stated_lookup_is_replayed_at_its_setting(capsys, records, tmp_path):
+def test_a_lookup_named_without_settings_is_replayed_at_the_engine_s_own(capsys, records, tmp_path):
     run(capsys, *BASE, "--method", "ngram", "--recordings", records, "--out", tmp_path / "out")
     record = json.loads((tmp_path / "out" / "record.json").read_text())
-    assert record["acceptance_tiers"] == {"ngram": "replay"}
+    assert record["acceptance_tiers"]["ngram"] == "replay"
+    assert set(record["acceptance_tiers"].values()) == {"replay"}
     (found,) = [e for e in record["evidence"] if e["kind"] == "replay"]
     assert found["replay"]["curves"][0]["settings"] == {"prompt_lookup_max": 5, "prompt_lookup_min": 5}
     assert "2, 3, 4, 5, 9" not in json.dumps(record)
+
+
+def test_a_lookup_named_without_settings_takes_the_best_of_the_recordings_at_each_k_it_names(capsys, replayed, tmp_path):
+    rows, saved = replayed
+    record = advised(capsys, tmp_path / "a", "--method", "ngram", "--k", "2-3", "--recordings", rows)
+    by_evidence = advised(capsys, tmp_path / "b", "--method", "ngram", "--k", "2-3", "--evidence", saved)
+    assert record["acceptance_tiers"]["ngram max=5 min=1"] == "replay"
+    assert {cell["k"] for cell in record["candidates"] if cell["candidate"]["method"] == "ngram"} >= {2, 3}
+    assert best_lookup(record) == best_lookup(by_evidence)
+    assert any(note.startswith("settings of ngram not stated: ngram max=5 min=1") for note in record["assumptions"])
+
+
+def test_a_lookup_named_with_settings_is_replayed_at_them_alone(capsys, replayed, tmp_path):
+    rows, _ = replayed
+    stated = tmp_path / "d.yaml"
+    stated.write_text("target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
+                      "engine: {vllm_version: 0.32.0}\n"
+                      "workload: {concurrency: 4, prompt_tokens: 500, output_tokens: 200, tasks: code}\n"
+                      f"sources: {{recordings: [{rows}]}}\n"
+                      "candidates:\n- method: ngram\n  k: [2, 4]\n"
+                      "  settings: {prompt_lookup_min: 3, prompt_lookup_max: 4}\n")
+    run(capsys, "advise", stated, "--offline", "-q", "--out", tmp_path / "a")
+    record = json.loads((tmp_path / "a" / "record.json").read_text())
+    (found,) = [e for e in record["evidence"] if e["kind"] == "replay"]
+    (curve,) = found["replay"]["curves"]
+    assert curve["settings"] == {"prompt_lookup_max": 4, "prompt_lookup_min": 3}
+    assert len(curve["by_k"]) == 4
+    assert record["acceptance_tiers"] == {"ngram max=4 min=3": "replay"}
 
 
 def test_proposed_lookups_are_priced_at_several_settings(capsys, records, tmp_path):
