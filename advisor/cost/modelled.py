@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.cases.pricing import Priced, matched_share, priced_at
@@ -16,7 +16,7 @@ from advisor.cases.residual import correction, fleet_shift, judge
 from advisor.cases.table import Table
 from advisor.cost.columns import Rows
 from advisor.cost.constants import constants
-from advisor.cost.physics import Columns, Constants, request_ms, step_times, target_ms, token_budget
+from advisor.cost.physics import Columns, Constants, ragged_ms, request_ms, step_times, target_ms, token_budget
 from advisor.cost.step import Cost, Step, draft_has_graphs, runner_for
 from advisor.request_time import Request, Tokens
 from advisor.situation import Situation
@@ -33,6 +33,8 @@ class ModelledCost:
 
     situation: Situation
     rows: Rows
+    ragged: dict[str, float] = field(default_factory=dict)
+    """By method: what several requests add to a verify step of a lookup, ms, once it was asked for."""
 
     @classmethod
     def of(cls, situation: Situation) -> ModelledCost:
@@ -109,7 +111,7 @@ class ModelledCost:
 
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
         parts = self._parts(candidate, [running], k, drafted, [context_tokens])
-        return self._step(candidate, *(float(part[0]) for part in parts))
+        return self._step(candidate, *(float(part[0]) for part in parts), running)
 
     def steps_ms(
         self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]
@@ -147,7 +149,8 @@ class ModelledCost:
             np.where(on, times.overhead, idle * times.baseline), times.baseline,
         )
 
-    def _step(self, candidate: Candidate, draft: float, verify: float, overhead: float, baseline: float) -> Step:
+    def _step(self, candidate: Candidate, draft: float, verify: float, overhead: float, baseline: float,
+              running: float) -> Step:
         """A step of its parts. Their errors are independent, so they add in squares, weighted by their share."""
         if method(candidate.method).drafter == "none":
             return Step(0.0, verify, 0.0, self._error("step"), 0.0, self.source)
@@ -157,9 +160,9 @@ class ModelledCost:
         grown = max(0.0, verify - baseline) * self._cause("compute") / total
         ratio = math.hypot(self._error("ratio"), float(self.rows.model.residual["setup_sd"]), own, grown)
         return Step(draft, verify, overhead, math.hypot(self._error("step"), own), ratio, self.source,
-                    self._notes(candidate))
+                    self._notes(candidate, running))
 
-    def _notes(self, candidate: Candidate) -> tuple[str, ...]:
+    def _notes(self, candidate: Candidate, running: float) -> tuple[str, ...]:
         runner = runner_for(candidate, self.situation)
         notes: list[str] = []
         if runner != self.situation.runner:
@@ -168,6 +171,13 @@ class ModelledCost:
         never = not described.draft_graphs and described.drafter in ("head", "native")
         if runner in ("v1", "v2") and (never or not draft_has_graphs(candidate, self.situation)):
             notes.append(f"the drafter runs without CUDA graphs on the {runner.upper()} runner")
+        if described.drafter == "lookup" and running > 1:
+            if candidate.method not in self.ragged:
+                c, p = self._at(candidate, running, 1, 0.0).of, self.rows.model.constants
+                self.ragged[candidate.method] = float(ragged_ms(c, p, running)[0])
+            if (ms := self.ragged[candidate.method]) > 0.0:
+                notes.append(f"{ms:.2f} ms of the verify time come with the second request: with and without a match "
+                             "requests verify different numbers of tokens, for which no whole CUDA graph is captured")
         return tuple(notes)
 
     # --- whole requests -----------------------------------------------------------------------------------------
@@ -196,7 +206,7 @@ class ModelledCost:
         shift = self._shift(table, given) if method(candidate.method).drafter != "none" else np.zeros(len(table))
         found = []
         for i in range(len(table)):
-            step = self._step(candidate, *(float(part[i]) for part in (draft, verify, overhead, baseline)))
+            step = self._step(candidate, *(float(part[i]) for part in (draft, verify, overhead, baseline)), running)
             decode = float(steps[i]) * step.ms
             found.append(Request(
                 (float(own[i]) - decode) / running, float(alone[i]) + (0.5 * step.ms if running > 1 else 0.0),

@@ -151,14 +151,27 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     """
     import numpy as np
 
-    vllm = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
-    # Requests with a match and without verify different numbers of tokens: no whole graph was captured for that.
-    ragged = (c["lookup"] > 0) & (running > 1)
-    older = np.where((c["older"] > 0) | ragged, p["piecewise_layer_ms"], 0.0)
+    older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
     hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
-    return vllm * (1.0 - c["eager"]) * c["layers"] * (older + hybrid + beyond)
+    return _captured(c) * c["layers"] * (older + hybrid + beyond) + ragged_ms(c, p, running)
+
+
+def ragged_ms(c: Columns, p: Constants, running: Any) -> Any:
+    """What lookups pay of that where several requests run: those with a match and those without verify different
+    numbers of tokens, and no whole graph was captured for that."""
+    import numpy as np
+
+    ragged = (c["lookup"] > 0) & (running > 1) & (c["older"] <= 0)
+    return _captured(c) * c["layers"] * np.where(ragged, p["piecewise_layer_ms"], 0.0)
+
+
+def _captured(c: Columns) -> Any:
+    """1 where plain decoding runs as one captured graph and verifying has to fit one as well."""
+    import numpy as np
+
+    return (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0) * (1.0 - c["eager"])
 
 
 def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:

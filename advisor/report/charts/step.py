@@ -70,5 +70,6 @@ def step_sentence(curve: Curve) -> str:
     return (
         f"{plain(curve.label)}: at {requests(head.running)} a step with k = {head.k} takes "
         f"{number(head.step_ms.value)} ms instead of {number(head.baseline_step_ms.value)} ms and gives "
-        f"{number(head.acceptance_length.value)} tokens instead of 1: {number(per_token)} ms per token."
+        f"{number(head.acceptance_length.value)} tokens instead of 1: {number(per_token)} ms per token"
+        + "".join(f"; {plain(note)}" for note in head.notes) + "."
     )

@@ -183,3 +183,14 @@ def test_a_hybrid_targets_verify_step_loses_its_graph() -> None:
     plain, other = (ModelledCost.of(s) for s in (situation, hybrid))
     one, more = (cost.step(candidate, 1, 3, 3, 500).verify_ms - cost.target(1, 4, 500).ms for cost in (plain, other))
     assert more > one + 0.5
+
+
+def test_the_jump_of_a_lookups_verify_time_at_the_second_request_is_explained_where_it_is_priced() -> None:
+    cost = ModelledCost.of(gpu_situation("H100", version="0.32.0"))
+    one, two = (cost.step(NGRAM, running, 3, 3.0, 500) for running in (1, 2))
+    (note,) = [note for note in two.notes if "second request" in note]
+    assert not any("second request" in said for said in one.notes)
+    ms = float(note.split()[0])
+    assert 0 < ms < two.verify_ms - one.verify_ms
+    eager = ModelledCost.of(gpu_situation("H100", version="0.32.0", engine={"enforce_eager": True}))
+    assert not any("second request" in said for said in eager.step(NGRAM, 2, 3, 3.0, 500).notes)
