@@ -64,7 +64,7 @@ def watch_until_stopped(source: str, access: Access, interval_s: float, record_p
 def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
     """One interval as a JSON line. `verdict` says where the interval of the acceptance length lies from break-even."""
     from advisor.observed import observed_acceptance, observed_load
-    from advisor.promise import break_even_at, k_asked
+    from advisor.promise import break_even_at, k_asked, last_priced
     from advisor.verdict import against
     from profiles.methods import method
 
@@ -73,9 +73,12 @@ def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
     observed = observed_acceptance(seen, always)
     load = observed_load(seen)
     each = max(1.0, load.value) if load is not None else None
-    needed = None
+    needed, notes = None, list(seen.notes)
     if record is not None and decided and each is not None:
-        needed = break_even_at(record, k_asked(record, each), each)
+        k = k_asked(record, each)
+        needed, top = break_even_at(record, k, each), last_priced(record, k)
+        if needed is not None and top is not None and each > top:
+            notes.append(f"break-even is that of {top} running, the largest load priced")
     verdict = None
     if observed is not None and needed is not None:
         verdict = against(observed.length, needed)
@@ -91,7 +94,7 @@ def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
         "break_even": _document(needed), "verdict": verdict,
         "tpot_ms": _document(seen.tpot_ms) if seen.requests_in_window != 0 else None,
         "tokens_per_s": None if seen.generation_tokens_per_s is None else seen.generation_tokens_per_s.value,
-        "notes": list(seen.notes),
+        "notes": notes,
     }
 
 
@@ -126,8 +129,12 @@ def text_of(line: dict[str, Any]) -> str:
         parts.append(f"{line['tpot_ms']['value']:.3g} ms/token")
     if line["tokens_per_s"] is not None:
         parts.append(f"{line['tokens_per_s']:,.0f} tokens/s")
-    restarted = [note for note in line["notes"] if "restarted" in note or "load balancer" in note]
-    return "  ".join([*parts, *restarted])
+    told = [note for note in line["notes"] if any(word in note for word in _TOLD)]
+    return "  ".join([*parts, *told])
+
+
+_TOLD = ("restarted", "load balancer", "largest load priced")
+"""Notes that a line is misread without."""
 
 
 def _with_range(found: dict[str, Any] | None) -> str:
