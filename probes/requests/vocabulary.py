@@ -52,6 +52,7 @@ VOCABULARY: Places = {
         "num_input_tokens input_length prompt_length prompt_len input_len in_len input_toks prompt_toks p_tokens "
         "Request~tokens request_tokens in_tokens isl prefill_tokens prompt_token_count input_token_count "
         "number_input_tokens tokens_prompt n_prompt_tokens n_input_tokens prompt_tokens_count "
+        "input_usage prompt_eval_count input.inputTokenCount usageMetadata.promptTokenCount "
         "usage.prompt_tokens usage.input_tokens"
     ),
     "output": _places(
@@ -60,6 +61,7 @@ VOCABULARY: Places = {
         "output_len completion_len gen_len output_toks completion_toks d_tokens Response~tokens response_tokens "
         "out_tokens osl decode_tokens completion_token_count output_token_count number_output_tokens "
         "tokens_completion n_completion_tokens n_output_tokens completion_tokens_count output_tokens_count "
+        "output_usage eval_count output.outputTokenCount usageMetadata.candidatesTokenCount "
         "usage.completion_tokens usage.output_tokens"
     ),
     "cached": _places(

@@ -9,6 +9,7 @@ from probes.requests.shapes import (
     SECONDS,
     Found,
     Head,
+    Note,
     Place,
     RecordFormat,
     TableFormat,
@@ -53,9 +54,11 @@ def _read_summary(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
         failed = int(_stat(document, "error_request_count") or 0)
         names = at(document, "input_config.endpoint.model_names") or at(document, "input_config.models.items") or []
         models = tuple(str(one.get("name")) if isinstance(one, dict) else str(one) for one in names)
-        if not requests:
+        if not requests and not latency:
             yield nothing_succeeded(failed, models)
             continue
+        if not requests:
+            yield Note("the document does not count its requests: lengths and latencies are its own")
         mean = rate * latency if rate is not None and latency is not None else None
         yield Total(
             requests=int(requests),

@@ -12,8 +12,14 @@ from typing import Any
 
 from probes.requests.shapes import Bad, Found, Head, Note, RecordFormat, Row, number
 
-_PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
-_OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+_PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt",
+           "llm.usage.prompt_tokens")
+_OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+           "llm.usage.completion_tokens")
+_MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "llm.request.model")
+_MODEL_CALLS = ("gen_ai.", "llm.")
+"""What the attributes of a model call begin with: the conventions' own names, and those of the instrumentations from
+before them (OpenInference, OpenLLMetry)."""
 
 
 def _recognises(head: Head) -> bool:
@@ -72,7 +78,7 @@ def _row(span: Mapping[str, Any], found: Mapping[str, Any]) -> Row:
     def value(*names: str) -> float | None:
         return next((v for name in names if (v := number(found.get(name))) is not None), None)
 
-    model = found.get("gen_ai.response.model", found.get("gen_ai.request.model"))
+    model = next((found[name] for name in _MODEL if found.get(name) is not None), None)
     status = span.get("status") if isinstance(span.get("status"), dict) else {}
     code = str((status or {}).get("code", (status or {}).get("status_code", "")))
     return Row(
@@ -89,7 +95,7 @@ def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
     for line, document in records:
         for span in _spans(document):
             found = _attributes(span)
-            if not any(name.startswith("gen_ai.") for name in found):
+            if not any(name.startswith(_MODEL_CALLS) for name in found):
                 others += 1
                 continue
             row = _row(span, found)

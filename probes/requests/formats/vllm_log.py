@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+from probes.requests.clock import moment
 from probes.requests.shapes import Found, Head, Note, RecordFormat, Row, Total, number
 from probes.requests.speculation import speculation
 
@@ -18,8 +20,8 @@ _WRAPPED_STAMP = re.compile(r"\b\d{4}-(\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 _POST = re.compile(r'"POST (/v1/(?:chat/completions|completions|responses|messages)|/generate)[^"]*" (\d{3})')
 _OTHER_POST = re.compile(r'"POST (/[^ "]*)[^"]*" (\d{3})')
 _SPEED = re.compile(
-    r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, "
-    r"(?:[A-Z]\w+: \d+ reqs, )*?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
+    r"(?:Engine (\d+): )?Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, "
+    r"Running: (\d+) reqs, (?:[A-Z]\w+: \d+ reqs, )*?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
     r"(?:.*?Prefix cache hit rate: ([\d.]+)%)?")
 _SPEC = re.compile(r"SpecDecoding metrics: (.*?)Accepted: (\d+) tokens, Drafted: (\d+) tokens"
                    r"(?:, Per-position acceptance rate: ([\d., ]*\d))?")
@@ -44,6 +46,20 @@ _SIZES = {
 _NO_SPECULATION = "extract_hidden_states"
 INTERVAL_S = 10.0
 """Seconds between two throughput lines (vLLM's VLLM_LOG_STATS_INTERVAL)."""
+_ONE_INTERVAL_S = 2.0
+"""Seconds within which the engines of one server write what they did in an interval."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One throughput line, or those of all engines in one interval."""
+
+    engine: int
+    time: float | None
+    prompt: float
+    generated: float
+    running: int
+    waiting: int
 
 
 @dataclass
@@ -56,8 +72,7 @@ class _Log:
     versions: dict[str, None] = field(default_factory=dict)
     models: dict[str, None] = field(default_factory=dict)
     configs: dict[str, None] = field(default_factory=dict)
-    speeds: list[tuple[float, float, int, int]] = field(default_factory=list)
-    times: list[float | None] = field(default_factory=list)
+    speeds: list[Speed] = field(default_factory=list)
     hits: float | None = None
     accepted: int = 0
     drafted: int = 0
@@ -88,9 +103,9 @@ def _seconds(line: str) -> float | None:
 
 def _line(log: _Log, line: str) -> Iterator[Found]:
     if (found := _SPEED.search(line)) is not None:
-        log.speeds.append((float(found[1]), float(found[2]), int(found[3]), int(found[4])))
-        log.times.append(_seconds(line))
-        log.hits = float(found[6]) / 100 if found[6] else log.hits
+        log.speeds.append(
+            Speed(int(found[1] or 0), _seconds(line), float(found[2]), float(found[3]), int(found[4]), int(found[5])))
+        log.hits = float(found[7]) / 100 if found[7] else log.hits
     elif (found := _SPEC.search(line)) is not None:
         shares = [value for one in (found[4] or "").split(",") if (value := number(one)) is not None]
         length = _SPEC_LENGTH.search(found[1])
@@ -155,12 +170,13 @@ def _speculation(log: _Log) -> dict[str, Any] | None:
 
 
 def _engine(log: _Log) -> dict[str, Any]:
-    speeds = [speed for _, speed, _, _ in log.speeds]
-    busy = [speed for _, speed, running, _ in log.speeds if running > 0]
+    together = _together(log)
+    speeds = [one.generated for one in together]
+    busy = [one.generated for one in together if one.running > 0]
     return {
-        "versions": list(log.versions), "starts": log.starts, "throughput_lines": len(speeds),
-        "running_max": max((one[2] for one in log.speeds), default=None),
-        "waiting_max": max((one[3] for one in log.speeds), default=None),
+        "versions": list(log.versions), "starts": log.starts, "throughput_lines": len(log.speeds),
+        "running_max": max((one.running for one in together), default=None),
+        "waiting_max": max((one.waiting for one in together), default=None),
         "generation_tokens_per_s": {"max": max(speeds), "mean_where_running": sum(busy) / len(busy) if busy else 0.0}
         if speeds else None,
         "prefix_cache_hit_rate_last": log.hits, "speculative_configs": list(log.configs),
@@ -168,19 +184,46 @@ def _engine(log: _Log) -> dict[str, Any]:
     }
 
 
+def _steps(lines: list[Speed]) -> list[float]:
+    """Seconds that each line stands for."""
+    return [min(INTERVAL_S, later.time - now.time) if now.time is not None and later.time is not None
+            and later.time > now.time else INTERVAL_S for now, later in pairwise(lines)] + [INTERVAL_S]
+
+
+def _together(log: _Log) -> list[Speed]:
+    """The lines of one interval as one: with data parallelism every engine that works writes its own."""
+    groups: list[dict[int, Speed]] = []
+    for one in log.speeds:
+        last = groups[-1] if groups else {one.engine: one}
+        begun = next(iter(last.values())).time
+        apart = begun is not None and one.time is not None and not 0 <= one.time - begun <= _ONE_INTERVAL_S
+        if one.engine in last or apart:
+            groups.append({one.engine: one})
+        else:
+            last[one.engine] = one
+    return [Speed(min(group), next(iter(group.values())).time, *(
+        sum(getattr(one, what) for one in group.values()) for what in ("prompt", "generated", "running", "waiting")))
+        for group in groups]
+
+
 def _total(log: _Log) -> Total:
-    steps = [min(INTERVAL_S, later - now) if now is not None and later is not None and later > now else INTERVAL_S
-             for now, later in zip(log.times, log.times[1:], strict=False)] + [INTERVAL_S]
-    duration = sum(steps) if log.speeds else None
+    together = _together(log)
+    steps = _steps(together)
+    duration = sum(steps) if together else None
     # The lines of a busy server only: an idle one says nothing of the load when it works.
-    busy = sorted(one[2] for one in log.speeds if one[2] > 0)
-    tokens = [sum(one[i] * step for one, step in zip(log.speeds, steps, strict=False)) for i in (0, 1)]
+    busy = sorted(one.running for one in together if one.running > 0)
+    tokens = [sum(getattr(one, what) * step for one, step in zip(together, steps, strict=False))
+              for what in ("prompt", "generated")]
     done = 0 if log.requests else log.posts
     notes = []
     if log.speeds and done:
         notes.append("lengths are throughput times time over the number of requests answered: means only")
     elif not log.requests and not done and not log.speeds:
         notes.append("this server answered no request while it logged")
+    engines = len({one.engine for one in log.speeds})
+    if engines > 1:
+        notes.append(f"{engines} engines (data parallelism) are in this log: their running requests and throughput are "
+                     "added up")
     if log.starts > 1:
         notes.append(f"{log.starts} engine starts are in this log and are taken together")
     if any(_NO_SPECULATION in one for one in log.configs):
@@ -216,20 +259,26 @@ def _any_of(marks: tuple[str, ...]) -> Callable[[Head], bool]:
 
 # --- access lines alone ----------------------------------------------------------------------------------------------
 _ACCESS = re.compile(r'"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS) (/[^ "?]*)[^"]*" (\d{3})')
+_CLOCK = re.compile(r"\[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]")
+"""The time of the common log format, which proxies write."""
 
 
 def _read_access(lines: Iterator[tuple[int, Any]]) -> Iterator[Found]:
     paths: dict[str, int] = {}
-    failed = 0
+    failed = untimed = 0
     for _, line in lines:
         found = _ACCESS.search(line)
         if found is None or '"POST ' not in line:
             continue
         if found[2].startswith("2"):
             paths[found[1]] = paths.get(found[1], 0) + 1
+            if when := _CLOCK.search(line):
+                yield Row(arrival=moment(when[1]))
+            else:
+                untimed += 1
         else:
             failed += 1
-    yield Total(requests=sum(paths.values()), failed=failed)
+    yield Total(requests=untimed, failed=failed)
     yield Note("access lines count requests (POST, answered 2xx) and hold neither tokens nor lengths: "
                + ", ".join(f"{path} {count}" for path, count in sorted(paths.items(), key=lambda p: -p[1])[:5]))
 

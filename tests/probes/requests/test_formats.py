@@ -137,6 +137,11 @@ def test_aiperf_summary_and_records(tmp_path: Path) -> None:
         "output_sequence_length": {"unit": "tokens", "avg": 90.0, "p50": 80.0, "p90": 120.0},
         "benchmark_duration": {"unit": "sec", "avg": 10.0}}))
     assert (summary.requests, summary.output_tokens.p90, summary.concurrency["mean"]) == (20, 120, 3.0)
+    uncounted = probe(document(tmp_path / "g.json", {
+        "request_throughput": {"unit": "requests/sec", "avg": 2.0}, "request_latency": {"unit": "ms", "avg": 1500.0},
+        "input_sequence_length": {"unit": "tokens", "avg": 40.0}, "output_sequence_length": {"unit": "tokens", "avg": 9.0}}))
+    assert (uncounted.requests, uncounted.output_tokens.mean, uncounted.concurrency["mean"]) == (0, 9, 3.0)
+    assert any("does not count its requests" in note for note in uncounted.notes)
     records = probe(jsonl(tmp_path / "a.jsonl", [
         {"metadata": {"request_start_ns": T0 * 10**9 + i * 10**9, "request_end_ns": T0 * 10**9 + (i + 2) * 10**9},
          "metrics": {"input_sequence_length": {"value": 50, "unit": "tokens"},
@@ -185,6 +190,11 @@ def test_otel_spans_in_both_writings(tmp_path: Path) -> None:
         found = probe(path)
         assert (found.requests, found.prompt_tokens.mean, found.concurrency["max"]) == (3, 12, 2)
         assert found.models == ("m",)
+    older = [{"name": "llm", "start_time": f"2026-01-01T00:00:0{i}Z", "end_time": f"2026-01-01T00:00:0{i + 2}Z",
+              "attributes": {"llm.model_name": "m", "llm.token_count.prompt": 12, "llm.token_count.completion": 6}}
+             for i in range(3)]
+    found = probe(jsonl(tmp_path / "i.jsonl", older))
+    assert (found.requests, found.prompt_tokens.mean, found.models) == (3, 12, ("m",))
 
 
 VLLM_LOG = """\
@@ -228,6 +238,27 @@ def test_access_lines_count_requests_and_claim_no_more(tmp_path: Path) -> None:
     found = probe(write(tmp_path / "a.log", 'INFO:     1.2.3.4:5 - "POST /answer HTTP/1.1" 200 OK\n' * 3
                         + 'INFO:     1.2.3.4:5 - "GET /health HTTP/1.1" 200 OK\n'))
     assert (found.requests, found.prompt_tokens, found.arrival_rate_rps) == (3, None, None)
+    timed = probe(write(tmp_path / "n.log", "".join(
+        f'1.2.3.4 - - [10/Oct/2023:13:55:{i:02d} +0200] "POST /v1/completions HTTP/1.1" {200 if i else 502} 9\n'
+        for i in range(0, 31, 10))))
+    assert (timed.requests, timed.failed, timed.prompt_tokens) == (3, 1, None)
+    assert (timed.duration_s, timed.arrivals.start) == (20.0, "2023-10-10T11:55:10+00:00")
+
+
+def test_throughput_lines_of_several_engines_are_added_up_interval_by_interval(tmp_path: Path) -> None:
+    def line(second: int, engine: int, running: int) -> str:
+        return (f"(APIServer pid=1) INFO 07-01 13:54:{second:02d} [loggers.py:1] Engine {engine:03d}: Avg prompt "
+                f"throughput: 10.0 tokens/s, Avg generation throughput: 20.0 tokens/s, Running: {running} reqs, Waiting: 1 "
+                "reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n")
+
+    # The second engine was idle in the middle and wrote nothing.
+    text = line(10, 0, 2) + line(10, 1, 3) + line(20, 0, 1) + line(30, 0, 2) + line(31, 1, 4)
+    found = probe(write(tmp_path / "dp.log", text + 'INFO: 1:1 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 10))
+    assert (found.duration_s, found.requests) == (30.0, 10)
+    assert (found.concurrency["mean"], found.concurrency["max"]) == (4.0, 6)
+    assert (found.prompt_tokens.mean, found.output_tokens.mean) == (50.0, 100.0)
+    assert (found.engine["throughput_lines"], found.engine["waiting_max"]) == (5, 2)
+    assert any("2 engines" in note for note in found.notes)
 
 
 def test_the_engines_own_clock_is_not_mixed_with_the_wall_clock(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ def test_a_zone_moves_the_clock(tmp_path: Path) -> None:
     lambda t, p, o: {"usage": {"completionTokens": o, "promptTokens": p}, "createdAt": (T0 + t) * 1000, "more": [1]},
     lambda t, p, o: {"ts": f"2023-11-14 22:13:{20 + t:02d},000", "input_tokens": float(p), "output_tokens": float(o)},
     lambda t, p, o: {"request_created_at": (T0 + t) * 10**6, "tokens_prompt": p, "tokens_completion": o},
+    lambda t, p, o: {"timestamp": f"2023-11-14T22:13:{20 + t:02d}Z", "modelId": "m", "input": {"inputTokenCount": p},
+                     "output": {"outputTokenCount": o}},
+    lambda t, p, o: {"created_at": f"2023-11-14T22:13:{20 + t:02d}.000000Z", "prompt_eval_count": p, "eval_count": o},
+    lambda t, p, o: {"startTime": (T0 + t) * 1000, "inputUsage": p, "outputUsage": o, "totalUsage": p + o},
 ])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_json_lines_are_read_whatever_their_writing(tmp_path: Path, row: Callable[[int, int, int], Any],
