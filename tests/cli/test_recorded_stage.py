@@ -28,7 +28,7 @@ def test_a_lookup_named_without_settings_is_replayed_at_the_engine_s_own(capsys,
     assert "2, 3, 4, 5, 9" not in json.dumps(record)
 
 
-def test_a_lookup_named_without_settings_takes_the_best_of_the_recordings_at_each_k_it_names(capsys, replayed, tmp_path):
+def test_a_lookup_named_without_settings_takes_the_best_of_the_recordings_at_its_own_k(capsys, replayed, tmp_path):
     rows, saved = replayed
     record = advised(capsys, tmp_path / "a", "--method", "ngram", "--k", "2-3", "--recordings", rows)
     by_evidence = advised(capsys, tmp_path / "b", "--method", "ngram", "--k", "2-3", "--evidence", saved)

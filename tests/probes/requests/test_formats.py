@@ -139,7 +139,8 @@ def test_aiperf_summary_and_records(tmp_path: Path) -> None:
     assert (summary.requests, summary.output_tokens.p90, summary.concurrency["mean"]) == (20, 120, 3.0)
     uncounted = probe(document(tmp_path / "g.json", {
         "request_throughput": {"unit": "requests/sec", "avg": 2.0}, "request_latency": {"unit": "ms", "avg": 1500.0},
-        "input_sequence_length": {"unit": "tokens", "avg": 40.0}, "output_sequence_length": {"unit": "tokens", "avg": 9.0}}))
+        "input_sequence_length": {"unit": "tokens", "avg": 40.0},
+        "output_sequence_length": {"unit": "tokens", "avg": 9.0}}))
     assert (uncounted.requests, uncounted.output_tokens.mean, uncounted.concurrency["mean"]) == (0, 9, 3.0)
     assert any("does not count its requests" in note for note in uncounted.notes)
     records = probe(jsonl(tmp_path / "a.jsonl", [
@@ -248,8 +249,8 @@ def test_access_lines_count_requests_and_claim_no_more(tmp_path: Path) -> None:
 def test_throughput_lines_of_several_engines_are_added_up_interval_by_interval(tmp_path: Path) -> None:
     def line(second: int, engine: int, running: int) -> str:
         return (f"(APIServer pid=1) INFO 07-01 13:54:{second:02d} [loggers.py:1] Engine {engine:03d}: Avg prompt "
-                f"throughput: 10.0 tokens/s, Avg generation throughput: 20.0 tokens/s, Running: {running} reqs, Waiting: 1 "
-                "reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n")
+                f"throughput: 10.0 tokens/s, Avg generation throughput: 20.0 tokens/s, Running: {running} reqs, "
+                "Waiting: 1 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n")
 
     # The second engine was idle in the middle and wrote nothing.
     text = line(10, 0, 2) + line(10, 1, 3) + line(20, 0, 1) + line(30, 0, 2) + line(31, 1, 4)
