@@ -10,7 +10,7 @@ from probes.requests import figures
 from probes.requests.load import Load, clean, load_of
 from probes.requests.plan import Plan
 from probes.requests.reading import Reading
-from probes.requests.shapes import Format, Statistic, Total, plain
+from probes.requests.shapes import Format, Statistic, Total, plain, shown
 from probes.requests.sources import Source
 from profiles.schema import Quantity
 from profiles.schema import Source as Origin
@@ -54,7 +54,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     tpot = figures.tpot_ms(table) or _ms(total.tpot, _stated(reading))
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
                                         if total.concurrency else {"basis": "not in the log"})
-    named = [*figures.models(table), *total.models]
+    named = [*figures.models(table), *map(shown, total.models)]
     text = reading.signals.evidence()
     return RequestsEvidence(
         requests=rows or total.requests,

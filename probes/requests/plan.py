@@ -9,7 +9,7 @@ from typing import Any
 
 from probes.requests.clock import BEYOND_S, moment, unit_by_size
 from probes.requests.database import named
-from probes.requests.shapes import FIELDS, SECONDS, Bad, Head, Place, Places, Row, TableFormat, number, plain
+from probes.requests.shapes import FIELDS, SECONDS, Bad, Head, Place, Places, Row, TableFormat, number, plain, shown
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 from profiles.schema import MAX_TOKENS
@@ -19,6 +19,8 @@ _FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled
 NO_PROMPT, NO_OUTPUT, NO_TIME, NO_LATENCY = "no prompt tokens", "no output tokens", "no readable time", "no latency"
 ABSURD = "a token count below 0 or beyond belief"
 NOTHING = "none of the format's columns"
+NO_OBJECT = "no JSON object"
+BEYOND_BELIEF = "a time or duration beyond belief"
 TOO_LONG = "more fields than the header"
 REASONS = (NOTHING, NO_PROMPT, NO_OUTPUT, ABSURD, NO_TIME, NO_LATENCY, TOO_LONG)
 """In the order in which they are looked for; the table engine numbers them from 1."""
@@ -119,7 +121,7 @@ def mapped_format(mapping: str, head: Head) -> TableFormat:
 def row_of(plan: Plan, record: Any) -> Row | Bad:
     """One record by the plan, the same answer as the table engine's."""
     if not isinstance(record, dict):
-        return Bad("no JSON object")
+        return Bad(NO_OBJECT)
     values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
     if all(value is None for value in values.values()):
         return Bad(NOTHING)
@@ -141,6 +143,17 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
                cached=values.get("cached"), temperature=values.get("temperature"), model=values.get("model"),
                id=values.get("id"), failed=_failed(values.get("status"))
                or (plan.format.failed is not None and values.get("output") == 0))
+
+
+def checked(row: Row) -> Row | Bad:
+    """The row as the table can hold it, or why it is none: what a reader found is as wrong as its document."""
+    if any(value is not None and not 0 <= value <= MAX_TOKENS for value in (row.prompt, row.output, row.cached)):
+        return Bad(ABSURD)
+    times = (row.arrival, row.end, row.queued, row.scheduled, row.last, row.latency, row.ttft, row.tpot)
+    if any(value is not None and abs(value) > BEYOND_S for value in times):
+        return Bad(BEYOND_BELIEF)
+    row.model = None if row.model is None else shown(row.model)
+    return row
 
 
 def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.requests.plan import NOTHING, TOO_LONG, Plan, row_of
-from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total
+from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, row_of
+from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total, shown
 from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
 from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
 from probes.requests.table import Table, bad_lines, malformed
@@ -47,7 +47,7 @@ class Reading:
     """File to (good, bad)."""
 
     def note(self, text: str) -> None:
-        self.notes[text] = None
+        self.notes[shown(text)] = None
 
     def refuse(self, reason: str, count: int, source: Source, lines: Iterable[int] = ()) -> None:
         self.bad[reason] += count
@@ -160,10 +160,15 @@ class Reading:
 
         def good() -> Iterator[tuple[int, Any]]:
             for line, record in records_of(head, source, self.note, text=form.text):
-                if isinstance(record, Bad):
-                    bad.append(Bad(record.reason, line))
-                else:
+                if form.text or isinstance(record, dict):
                     yield line, record
+                    continue
+                # Lists of records are what several tools write; anything else is none.
+                for one in record if isinstance(record, list) else [record]:
+                    if isinstance(one, dict):
+                        yield line, one
+                    else:
+                        bad.append(Bad(one.reason if isinstance(one, Bad) else NO_OBJECT, line))
 
         self.signals.share = _share_looked_at(head, source)
         for note in form.notes:
@@ -176,7 +181,7 @@ class Reading:
 
         def rows() -> Iterator[Row]:
             nonlocal good
-            for one in found:
+            for one in (checked(one) if isinstance(one, Row) else one for one in found):
                 if isinstance(one, Row):
                     good += 1
                     self.failed += one.failed

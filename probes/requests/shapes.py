@@ -186,6 +186,11 @@ class RecordFormat:
 Format = TableFormat | RecordFormat
 
 
+def shown(text: str, most: int = 300) -> str:
+    """Text of a log as evidence may hold it: one line of it, without what no UTF-8 has."""
+    return " ".join(text.split())[:most].encode("utf-8", "replace").decode()
+
+
 def number(value: Any) -> float | None:
     """A finite number, or None; numerals in texts count."""
     if isinstance(value, bool) or value is None:

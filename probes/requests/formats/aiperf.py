@@ -52,8 +52,9 @@ def _read_summary(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
         duration, latency = _seconds(document, "benchmark_duration"), _seconds(document, "request_latency")
         rate = _stat(document, "request_throughput")
         failed = int(_stat(document, "error_request_count") or 0)
-        names = at(document, "input_config.endpoint.model_names") or at(document, "input_config.models.items") or []
-        models = tuple(str(one.get("name")) if isinstance(one, dict) else str(one) for one in names)
+        names = at(document, "input_config.endpoint.model_names") or at(document, "input_config.models.items")
+        models = tuple(str(one.get("name")) if isinstance(one, dict) else str(one)
+                       for one in (names if isinstance(names, list) else []))
         if not requests and not latency:
             yield nothing_succeeded(failed, models)
             continue

@@ -45,8 +45,8 @@ def _detailed(document: Mapping[str, Any]) -> Iterator[Row | Bad]:
     prompts, outputs = document.get("input_lens"), document.get("output_lens")
     if not isinstance(prompts, list) or not isinstance(outputs, list):
         return
-    ttfts, itls = document.get("ttfts") or [], document.get("itls") or []
-    errors, starts = document.get("errors") or [], document.get("start_times") or []
+    ttfts, itls, errors, starts = (found if isinstance(found := document.get(name), list) else []
+                                   for name in ("ttfts", "itls", "errors", "start_times"))
     for i, (prompt, output) in enumerate(zip(prompts, outputs, strict=False)):
         gaps = itls[i] if i < len(itls) and isinstance(itls[i], list) else []
         ttft = number(ttfts[i]) if i < len(ttfts) else None
@@ -114,24 +114,23 @@ def _speculation(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
-    for line, found in records:
-        for document in found if isinstance(found, list) else [found]:
-            if not isinstance(document, dict) or not set(document) >= _MARK:
-                yield Bad("no benchmark result", line)
-                continue
-            rows = list(_detailed(document))
-            total = _total(document)
-            if not any(isinstance(row, Row) and not row.failed for row in rows):
-                yield from (row for row in rows if isinstance(row, Bad))
-                failed = max(total.failed, sum(isinstance(row, Row) for row in rows))
-                yield replace(total, failed=failed)
-                continue
-            yield from rows
-            if all(isinstance(row, Bad) or row.arrival is None for row in rows):
-                yield Total(duration=total.duration, rate=total.rate, concurrency=total.concurrency,
-                            concurrency_basis=total.concurrency_basis, models=total.models, engine=total.engine)
-            elif total.models or total.engine:
-                yield Total(models=total.models, engine=total.engine)
+    for line, document in records:
+        if not set(document) >= _MARK:
+            yield Bad("no benchmark result", line)
+            continue
+        rows = list(_detailed(document))
+        total = _total(document)
+        if not any(isinstance(row, Row) and not row.failed for row in rows):
+            yield from (row for row in rows if isinstance(row, Bad))
+            failed = max(total.failed, sum(isinstance(row, Row) for row in rows))
+            yield replace(total, failed=failed)
+            continue
+        yield from rows
+        if all(isinstance(row, Bad) or row.arrival is None for row in rows):
+            yield Total(duration=total.duration, rate=total.rate, concurrency=total.concurrency,
+                        concurrency_basis=total.concurrency_basis, models=total.models, engine=total.engine)
+        elif total.models or total.engine:
+            yield Total(models=total.models, engine=total.engine)
 
 
 # --- the table on the console --------------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ _NAMES = {
     **{f"{word} {what}": f"{word.lower()}_{key}_ms" for word in ("Mean", "Median")
        for what, key in (("TTFT", "ttft"), ("TPOT", "tpot"), ("E2EL", "e2el"), ("E2E Latency", "e2e_latency"))},
 }
-_POSITION = re.compile(r"^\s*Position (\d+):\s+([\d.]+)\s*%?\s*$")
+_POSITION = re.compile(r"^\s*Position (\d+):\s+(\d{1,3}(?:\.\d{1,12})?)\s*%?\s*$")
 _TITLE = "Serving Benchmark Result"
 
 

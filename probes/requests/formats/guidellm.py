@@ -70,17 +70,22 @@ def _total(benchmark: Mapping[str, Any]) -> Total:
 
 
 def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
-    for _, document in records:
+    for line, document in records:
+        if not isinstance(document.get("benchmarks"), list):
+            yield Bad("no benchmark result", line)
+            continue
         benchmarks = [one for one in document["benchmarks"] if isinstance(one, dict)]
         if len(benchmarks) > 1:
             yield Note(f"{len(benchmarks)} benchmarks at different loads are in this file and are taken together")
         for benchmark in benchmarks:
             kept = benchmark.get("requests")
             groups = kept if isinstance(kept, dict) else {"successful": kept or []}
-            rows = [one for one in groups.get("successful") or [] if isinstance(one, dict)]
+            done, errored = (found if isinstance(found := groups.get(name), list) else []
+                             for name in ("successful", "errored"))
+            rows = [one for one in done if isinstance(one, dict)]
             for one in rows:
                 yield _row(one)
-            for _ in range(len(groups.get("errored") or []) if rows else 0):
+            for _ in range(len(errored) if rows else 0):
                 yield Row(failed=True)
             if not rows:
                 yield _total(benchmark)

@@ -43,20 +43,19 @@ def _time(record: Any, field: str) -> float | None:
 
 def _read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
     further, conversations = 0, 0
-    for line, found in records:
-        for record in found if isinstance(found, list) else [found]:
-            view = view_of(record)
-            if view is None:
-                yield Bad("no prompt in it", line)
-                continue
-            further += view.turns - 1
-            conversations += "conversations" in record or "conversation" in record
-            status = number(at(record, "response.status_code"))
-            models = (at(record, f"{part}model") for part in _IN_REQUEST)
-            model = next((one for one in models if isinstance(one, str)), None)
-            yield Row(arrival=_time(record, "arrival"), end=_time(record, "end"), prompt=view.prompt_tokens,
-                      output=view.output_tokens, temperature=view.sampling.get("temperature"), model=model, view=view,
-                      failed=bool((status is not None and status >= 400) or at(record, "error")))
+    for line, record in records:
+        view = view_of(record)
+        if view is None:
+            yield Bad("no prompt in it", line)
+            continue
+        further += view.turns - 1
+        conversations += "conversations" in record or "conversation" in record
+        status = number(at(record, "response.status_code"))
+        models = (at(record, f"{part}model") for part in _IN_REQUEST)
+        model = next((one for one in models if isinstance(one, str)), None)
+        yield Row(arrival=_time(record, "arrival"), end=_time(record, "end"), prompt=view.prompt_tokens,
+                  output=view.output_tokens, temperature=view.sampling.get("temperature"), model=model, view=view,
+                  failed=bool((status is not None and status >= 400) or at(record, "error")))
     if conversations:
         yield Note("one request per conversation: its first question and answer" + (
             f"; {further} further answers are not counted" if further else ""))

@@ -19,15 +19,16 @@ _WRAPPED_STAMP = re.compile(r"\b\d{4}-(\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 """Of what passes a log on (containers, journals), where the engine writes no time of its own."""
 _POST = re.compile(r'"POST (/v1/(?:chat/completions|completions|responses|messages)|/generate)[^"]*" (\d{3})')
 _OTHER_POST = re.compile(r'"POST (/[^ "]*)[^"]*" (\d{3})')
+_NUMBER, _COUNT = r"(\d{1,15}(?:\.\d{1,15})?)", r"(\d{1,15})"
 _SPEED = re.compile(
-    r"(?:Engine (\d+): )?Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, "
-    r"Running: (\d+) reqs, (?:[A-Z]\w+: \d+ reqs, )*?(?:Waiting|Pending): (\d+) reqs(?:.*?KV cache usage: ([\d.]+)%)?"
-    r"(?:.*?Prefix cache hit rate: ([\d.]+)%)?")
-_SPEC = re.compile(r"SpecDecoding metrics: (.*?)Accepted: (\d+) tokens, Drafted: (\d+) tokens"
+    rf"(?:Engine (\d{{1,9}}): )?Avg prompt throughput: {_NUMBER} tokens/s, Avg generation throughput: {_NUMBER} "
+    rf"tokens/s, Running: {_COUNT} reqs, (?:[A-Z]\w+: \d+ reqs, )*?(?:Waiting|Pending): {_COUNT} reqs"
+    rf"(?:.*?KV cache usage: {_NUMBER}%)?(?:.*?Prefix cache hit rate: {_NUMBER}%)?")
+_SPEC = re.compile(rf"SpecDecoding metrics: (.*?)Accepted: {_COUNT} tokens, Drafted: {_COUNT} tokens"
                    r"(?:, Per-position acceptance rate: ([\d., ]*\d))?")
-_SPEC_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)")
-_SPEC_V0 = re.compile(r"Speculative metrics: .*?Number of speculative tokens: (\d+), Number of accepted tokens: (\d+), "
-                      r"Number of draft tokens: (\d+), Number of emitted tokens: (\d+)")
+_SPEC_LENGTH = re.compile(rf"Mean acceptance length: {_NUMBER}")
+_SPEC_V0 = re.compile(rf"Speculative metrics: .*?Number of speculative tokens: {_COUNT}, Number of accepted tokens: "
+                      rf"{_COUNT}, Number of draft tokens: {_COUNT}, Number of emitted tokens: {_COUNT}")
 _INIT = re.compile(r"Initializing (?:a|an) (?:V1 )?LLM engine \(v?([^)\s]+)\) with config: (.*)")
 _API = re.compile(r"vLLM API server version ([0-9][\w.+]*)")
 _BANNER = re.compile(r"[▀▄█].*\bversion ([0-9][\w.+]*)")
@@ -35,12 +36,12 @@ _CONFIG_MODEL = re.compile(r"\bmodel='([^']+)'")
 _SPEC_CONFIG = re.compile(r"speculative_config=(None|SpeculativeConfig\(.*?\)|\{.*?\})(?=, |$)")
 _REQUEST = re.compile(r"Received request ([\w-]+):.*?SamplingParams\((.*?)\)"
                       r"(?:.*?prompt_token_ids: (\[[\d, ]*\]|None))?")
-_TEMPERATURE = re.compile(r"\btemperature=([\d.]+)")
+_TEMPERATURE = re.compile(rf"\btemperature={_NUMBER}")
 _SIZES = {
-    "kv_cache_tokens": re.compile(r"GPU KV cache size: ([\d,]+) tokens"),
-    "model_loading_gib": re.compile(r"[Mm]odel loading took ([\d.]+) Gi?B"),
-    "available_kv_gib": re.compile(r"Available KV cache memory: (-?[\d.]+) GiB"),
-    "max_concurrency": re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x"),
+    "kv_cache_tokens": re.compile(r"GPU KV cache size: (\d[\d,]{0,18}) tokens"),
+    "model_loading_gib": re.compile(rf"[Mm]odel loading took {_NUMBER} Gi?B"),
+    "available_kv_gib": re.compile(r"Available KV cache memory: (-?\d{1,15}(?:\.\d{1,15})?) GiB"),
+    "max_concurrency": re.compile(rf"Maximum concurrency for [\d,]+ tokens per request: {_NUMBER}x"),
 }
 """What an engine says of its memory at each start."""
 _NO_SPECULATION = "extract_hidden_states"
@@ -107,7 +108,8 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
             Speed(int(found[1] or 0), _seconds(line), float(found[2]), float(found[3]), int(found[4]), int(found[5])))
         log.hits = float(found[7]) / 100 if found[7] else log.hits
     elif (found := _SPEC.search(line)) is not None:
-        shares = [value for one in (found[4] or "").split(",") if (value := number(one)) is not None]
+        rates = [number(one) for one in (found[4] or "").split(",")]
+        shares = [] if None in rates else [rate for rate in rates if rate is not None]
         length = _SPEC_LENGTH.search(found[1])
         _spec(log, int(found[2]), int(found[3]), shares, number(length[1]) if length else None)
     elif (found := _SPEC_V0.search(line)) is not None:
