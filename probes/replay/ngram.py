@@ -12,13 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probes.replay.compiled import Loops
 from probes.replay.walk import Ints, Row, Tallies, walk
+from profiles.schema import MAX_TOKENS
 
 _BITS = 62
-_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
-"""Odd numbers whose bits look random: the upper bits of a product with one spread whatever is multiplied."""
-_ROOM = 4
-"""Slots for each n-gram that is looked for: few of them share one."""
 
 
 class NgramIndex:
@@ -33,52 +31,76 @@ class NgramIndex:
         self._place_bits = max(1, len(self.ids).bit_length())
         self._codes: dict[int, tuple[Ints, int]] = {1: (self.ids, self._token_bits)}
         """By length: a number for the n-gram that ends at each place, equal for equal n-grams, and its bits."""
-        self._firsts: dict[int, tuple[Ints, Ints]] = {}
+        self._groups: dict[int, tuple[Ints, Ints, Ints]] = {}
         self._repeats: dict[int, tuple[Ints, Ints]] = {}
 
     def repeats(self, n: int) -> tuple[Ints, Ints]:
-        """Places at which an n-gram ends that ended earlier too, in rising order, and where its earliest one did."""
+        """Places at which an n-gram ends that ended earlier too, in no order, and where its earliest one did."""
         if n not in self._repeats:
-            places, first = self._first(n)
-            again = np.flatnonzero(first != np.arange(len(first)))
-            self._repeats[n] = places[again], places[first[again]]
+            places, starts, lengths = self._grouped(n)
+            earliest = np.repeat(places[starts], lengths)
+            again = np.flatnonzero(places != earliest)
+            self._repeats[n] = places[again], earliest[again]
         return self._repeats[n]
 
     def _code(self, n: int) -> tuple[Ints, int]:
         if n in self._codes:
             return self._codes[n]
         codes, bits = self._code(n - 1)
-        if bits + self._token_bits > _BITS:
-            # No room for another token: an n-gram is as well known by its earliest place.
-            places, first = self._first(n - 1)
-            codes, bits = np.arange(len(self.ids), dtype=np.int64), self._place_bits
-            codes[places] = places[first]
+        if bits + self._token_bits + self._place_bits > _BITS:
+            # No room for another token: the n-grams so far are numbered anew, by rank.
+            places, _, lengths = self._grouped(n - 1)
+            codes, bits = np.zeros(len(self.ids), dtype=np.int64), self._place_bits
+            codes[places] = np.repeat(np.arange(len(lengths)), lengths)
         joined = self.ids.copy()
         joined[1:] |= codes[:-1] << self._token_bits
         self._codes[n] = (joined, bits + self._token_bits)
         return self._codes[n]
 
-    def _first(self, n: int) -> tuple[Ints, Ints]:
-        """Places in rising order, and for each the number (from 0, among these) of the earliest one with its n-gram.
-        Places whose shorter n-gram was already known to be the only one of its kind are left out."""
-        if n not in self._firsts:
-            places, codes = self._shared(n), self._code(n)[0]
-            self._firsts[n] = places, first_equal(codes[places])
-        return self._firsts[n]
+    def _grouped(self, n: int) -> tuple[Ints, Ints, Ints]:
+        """Places ordered by n-gram, then by place; where each n-gram's group starts there, and its length. Places whose
+        shorter n-gram was already known to be the only one of its kind are left out."""
+        if n not in self._groups:
+            codes, bits = self._code(n)
+            places = self._shared(n)
+            codes = codes[places]
+            if bits + self._place_bits <= _BITS + 1:
+                # Code and place in one number: a plain sort is several times faster than an indirect one.
+                codes <<= self._place_bits
+                codes |= places
+                codes.sort()
+                places = codes & ((1 << self._place_bits) - 1)
+                codes >>= self._place_bits
+            else:
+                order = np.lexsort((places, codes))
+                codes, places = codes[order], places[order]
+            edges = np.flatnonzero(codes[1:] != codes[:-1])
+            edges += 1
+            starts = np.concatenate(([0], edges)) if len(places) else edges
+            lengths = np.empty_like(starts)
+            np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+            lengths[-1:] = len(places) - starts[-1:]
+            self._groups[n] = places, starts, lengths
+        return self._groups[n]
 
     def _shared(self, n: int) -> Ints:
         """Places whose n-gram may stand more than once."""
-        known = max((shorter for shorter in self._firsts if shorter < n), default=0)
+        known = max((shorter for shorter in self._groups if shorter < n), default=0)
         if not known:
             return np.arange(n - 1, max(n - 1, len(self.ids)), dtype=np.int64)
-        places, first = self._firsts[known]
-        several = first != np.arange(len(first))
-        several[first[several]] = True
-        shared = places[several]
-        return shared[np.searchsorted(shared, n - 1):]
+        places, _, lengths = self._groups[known]
+        shared = places[np.repeat(lengths > 1, lengths)]
+        return shared[shared >= n - 1]
 
-    def sources(self, shortest: int, longest: int, start: int = 0) -> Ints:
-        """For each place from `start` on: where the draft for the context that ends there is copied from, or -1."""
+    def sources(self, shortest: int, longest: int, start: int = 0, by: Loops | None = None) -> Ints:
+        """For each place from `start` on: where the draft for the context that ends there is copied from, or -1.
+
+        by: loops that do the same without an index.
+        """
+        if by is not None:
+            slots = max(1, (2 * len(self.ids)).bit_length())
+            found: Ints = by.sources(self.ids, shortest, longest, start, self._token_bits, slots)
+            return found
         found = np.full(len(self.ids), -1, dtype=np.int64)
         for n in range(shortest, longest + 1):
             places, earliest = self.repeats(n)
@@ -98,36 +120,6 @@ class NgramIndex:
         return [int(token) for token in self.ids[source : min(source + room, place + 1)]]
 
 
-def first_equal(codes: Ints) -> Ints:
-    """For each number the index of the first one that equals it.
-
-    Each is put into the slot that its bits tell, from the last to the first, so that the first of a slot stays. Those
-    that then find another number in theirs are put again, by other bits.
-    """
-    first = _first_in_slot(codes, _MULTIPLIERS[0])
-    left = np.flatnonzero(codes[first] != codes)
-    for multiplier in _MULTIPLIERS[1:]:
-        if not len(left):
-            return first
-        values = codes[left]
-        found = _first_in_slot(values, multiplier)
-        first[left] = left[found]
-        left = left[values[found] != values]
-    if len(left):
-        _, found, kind = np.unique(codes[left], return_index=True, return_inverse=True)
-        first[left] = left[found[kind]]
-    return first
-
-
-def _first_in_slot(codes: Ints, multiplier: int) -> Ints:
-    bits = max(1, (_ROOM * len(codes)).bit_length())
-    slots = ((codes.view(np.uint64) * np.uint64(multiplier)) >> np.uint64(64 - bits)).view(np.int64)
-    table = np.empty(1 << bits, dtype=np.int64)
-    # Of equal slots the last assignment holds; both sides are copies, whose order nothing turns round.
-    table[slots[::-1].copy()] = np.arange(len(codes) - 1, -1, -1)
-    return table[slots]
-
-
 @dataclass(frozen=True)
 class Corpus:
     """All requests for n-gram replay: one index each, and their ids in one row."""
@@ -140,9 +132,11 @@ class Corpus:
     """Where the context of each step offset ends, in `ids`."""
     base: Ints
     """Where the request of each step offset begins, in `ids`."""
+    by: Loops | None = None
+    """Compiled loops, where they are worth it."""
 
     @classmethod
-    def of(cls, requests: Sequence[tuple[Sequence[int] | Ints, int]]) -> Corpus:
+    def of(cls, requests: Sequence[tuple[Sequence[int] | Ints, int]], by: Loops | None = None) -> Corpus:
         """From (prompt and output ids, number of prompt tokens) of each request."""
         indexes = [NgramIndex(ids) for ids, _ in requests]
         prompts = [prompt for _, prompt in requests]
@@ -151,13 +145,17 @@ class Corpus:
         base = np.repeat(starts, row.counts)
         inside = np.concatenate([np.arange(prompt, prompt + n)
                                  for prompt, n in zip(prompts, row.counts.tolist(), strict=True)])
-        return cls(indexes, prompts, np.concatenate([index.ids for index in indexes]), row, base + inside, base)
+        return cls(indexes, prompts, np.concatenate([index.ids for index in indexes]), row, base + inside, base, by)
 
     def reach_and_offer(self, shortest: int, longest: int, most: int,
                         max_model_len: int | None = None) -> tuple[Ints, Ints]:
         """For each step offset: how far the draft of at most `most` tokens agrees with the record, and its length."""
-        sources = np.concatenate([index.sources(shortest, longest, prompt)[:-1]
+        sources = np.concatenate([index.sources(shortest, longest, prompt, self.by)[:-1]
                                   for index, prompt in zip(self.indexes, self.prompt_tokens, strict=True)])
+        if self.by is not None:
+            window = MAX_TOKENS if max_model_len is None else max_model_len
+            reach, offered = self.by.reach(self.ids, sources, self.places, self.base, self.row.left, most, window)
+            return reach, offered
         inside = self.places - self.base
         offered = np.where(sources >= 0, np.minimum(most, inside + 1 - sources), 0)
         if max_model_len is not None:
@@ -165,23 +163,20 @@ class Corpus:
         sources = sources + self.base
         within = np.minimum(offered, self.row.left)
         reach = np.zeros(len(sources), dtype=np.int64)
-        drafting = np.flatnonzero(within > 0)
-        source, ahead = sources[drafting], self.places[drafting] + 1
+        alive = np.flatnonzero(within > 0)
         for i in range(most):
-            agree = (self.ids[source + i] == self.ids[ahead + i]).nonzero()[0]
-            drafting = drafting[agree]
-            reach[drafting] = i + 1
-            on = (within[drafting] > i + 1).nonzero()[0]
-            if not len(on):
+            alive = alive[within[alive] > i]
+            alive = alive[self.ids[sources[alive] + i] == self.ids[self.places[alive] + 1 + i]]
+            if not len(alive):
                 break
-            drafting, agree = drafting[on], agree[on]
-            source, ahead = source[agree], ahead[agree]
+            reach[alive] += 1
         return reach, offered
 
     def replay(self, shortest: int, longest: int, ks: Sequence[int],
                max_model_len: int | None = None) -> list[Tallies]:
         """One setting at every k."""
-        return walk(self.row, *self.reach_and_offer(shortest, longest, max(ks), max_model_len), ks)
+        return walk(self.row, *self.reach_and_offer(shortest, longest, max(ks), max_model_len), ks,
+                    visits=None if self.by is None else self.by.visited)
 
 
 def windows(longest: int) -> list[Mapping[str, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from probes.replay.compiled import loops, worth_compiling
 from probes.replay.estimate import best_settings, curve
 from probes.replay.ngram import Corpus
 from probes.replay.suffix import replay_suffix
@@ -36,7 +37,8 @@ class Plan:
 
 def _ngram(requests: Sequence[TokenRequest], settings: Sequence[Settings], plan: Plan,
            advance: Advance) -> list[list[Tallies]]:
-    corpus = Corpus.of([(r.ids, r.prompt_tokens) for r in requests])
+    tokens = sum(len(r.ids) for r in requests) * len(settings)
+    corpus = Corpus.of([(r.ids, r.prompt_tokens) for r in requests], loops() if worth_compiling(tokens) else None)
     found = []
     for i, setting in enumerate(settings):
         found.append(corpus.replay(int(setting["prompt_lookup_min"]), int(setting["prompt_lookup_max"]),

@@ -8,7 +8,7 @@ token but one, behind which one recorded token is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,7 +69,8 @@ class Row:
         return np.repeat(np.cumsum(self.counts), self.counts) - np.arange(int(self.counts.sum()))
 
 
-def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats | None = None) -> list[Tallies]:
+def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats | None = None,
+         visits: Callable[[Ints], Ints] | None = None) -> list[Tallies]:
     """Every k, for drafts of which a shorter one is the beginning of a longer one.
 
     Args:
@@ -77,12 +78,13 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
         offered: for each offset, the length of the draft there.
         chance: probability that the target takes the draft's choice for the token behind each offset; without it
             agreement with the recorded token counts, which has the same mean and more noise.
+        visits: a faster `visited`.
     """
     owner, left = row.owner, row.left
     tallied: list[Tallies] = []
     for k in ks:
         # A step that takes all that is left ends on the next request's first offset.
-        at = _visited(np.minimum(np.minimum(reach, k), left - 1))
+        at = (visits or visited)(np.minimum(np.minimum(reach, k), left - 1))
         tallies = Tallies.of(k, len(row.counts), owner[at], offered[at], reach[at], left[at])
         if chance is not None:
             # The last factor is the probability itself, the ones before it happened: less noise, the same mean.
@@ -95,7 +97,7 @@ def walk(row: Row, reach: Ints, offered: Ints, ks: Sequence[int], chance: Floats
     return tallied
 
 
-def _visited(skips: Ints) -> Ints:
+def visited(skips: Ints) -> Ints:
     """The offsets at which a step begins, each passing over as many as `skips` says there. Only those that pass over
     any are followed one by one: most steps go on to the next offset."""
     places = np.flatnonzero(skips)
@@ -105,8 +107,8 @@ def _visited(skips: Ints) -> Ints:
     # Of each of them the next one that no step before it passes over.
     following = np.searchsorted(places, ends).tolist()
     begun = bytearray(len(places))
-    at = 0
-    while at < len(places):
+    at, count = 0, len(places)
+    while at < count:
         begun[at] = 1
         at = following[at]
     steps = np.frombuffer(begun, dtype=np.bool_)
