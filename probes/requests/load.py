@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.requests.clock import EPOCH_FROM_S
-from probes.requests.table import CHUNK, Table
+from probes.requests.table import Table
 from profiles.traffic import Arrivals
 
 HOUR_S = 3600.0
@@ -85,13 +85,8 @@ def _copies(table: Table, note: Note) -> int:
 
 
 def _order(table: Table, note: Note) -> None:
-    if table.count() > _LOOKED_THROUGH:
-        return
-    back = 0
-    last: int | None = None
-    for times in table.in_order("a"):
-        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and int(times[0]) < last)
-        last = int(times[-1])
+    back = table.database.one("SELECT count(*) FROM (SELECT a, lag(a) OVER () AS before FROM r "
+                              "WHERE bad = 0 AND a IS NOT NULL) WHERE a < before")[0]
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -124,9 +119,6 @@ def _line_up(table: Table, files: int, note: Note) -> None:
 
 def _ends(table: Table, column: str) -> tuple[int, int, int]:
     """First, last and number of the times of a column."""
-    if table.count() <= CHUNK:
-        times = next(iter(table.in_order(column)), None)
-        return (0, 0, 0) if times is None else (int(times.min()), int(times.max()), len(times))
     low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
     return low, high, n
 
@@ -220,8 +212,7 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    for times in table.in_order(column):
-        bins = ((times - low) * (1e-6 / width)).astype(np.int64)
+    for bins in table.in_order(f"(({column} - {low}) // {round(width * 1e6)})::INTEGER"):
         counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
     return counts
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from probes.requests.database import Database, named, quoted
 from probes.requests.plan import FAILED, NOTHING, REASONS, Plan, column_type, expressions, reason_sql
-from probes.requests.shapes import Bad, Head, Row
+from probes.requests.shapes import Bad, Row
 from probes.requests.sources import Source
 
 COLUMNS: Mapping[str, str] = {
@@ -28,11 +28,6 @@ CHUNK = 4_000_000
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
 Python."""
-_SHORT_LINES = 16
-"""A file is first read as if no line were longer than so many of the longest one in its beginning: small pieces stay in
-the processor's caches and are shared out evenly."""
-_LEAST_LINE_BYTES = 1 << 20
-_LOOKED_AT = ("a", "p", "o")
 
 
 class Table:
@@ -59,25 +54,21 @@ class Table:
         self._rows = self._good = None
         self.database.execute(statement)
 
-    def in_order(self, column: str) -> Iterator[np.ndarray]:
-        """The values of a column of the good rows in the order of the log, so many rows at once."""
+    def in_order(self, expression: str) -> Iterator[np.ndarray]:
+        """The values of a column or an expression of the good rows in the order of the log, so many rows at once."""
         rows = self.count()
-        if rows <= CHUNK:
-            if column not in self._kept:
-                # All that the figures look at by one pass over the rows.
-                names = dict.fromkeys((*(one for one in _LOOKED_AT if self.has(one)), column))
-                self._kept |= self.database.present(f"SELECT {', '.join(names)} FROM r{self._of_good_rows()}")
-            if len(self._kept[column]):
-                yield self._kept[column]
+        if rows <= CHUNK and expression in self._kept:
+            yield from (self._kept[expression],) if len(self._kept[expression]) else ()
             return
+        # A filter costs as much as the values do: only where a row is none.
+        good = "" if self.good() == rows else " WHERE bad = 0"
         for start in range(0, rows, CHUNK):
-            found = self.database.present(f"SELECT {column} FROM r WHERE rowid BETWEEN {start} AND "
-                                          f"{start + CHUNK - 1} AND bad = 0")[column]
+            part = good if rows <= CHUNK else f" WHERE rowid BETWEEN {start} AND {start + CHUNK - 1} AND bad = 0"
+            found = self.database.present(f"SELECT {expression} AS v FROM r{part}")["v"]
+            if rows <= CHUNK:
+                self._kept[expression] = found
             if len(found):
                 yield found
-
-    def _of_good_rows(self) -> str:
-        return "" if self.good() == self.count() else " WHERE bad = 0"
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -86,23 +77,21 @@ class Table:
     def load(self, plan: Plan, source: Source, number: int, *, tolerant: bool) -> int:
         """Insert a file's rows, unreadable ones marked. Returns the lines that the reader itself could not take."""
         row = self._row(plan, number, tolerant)
-        select = ", ".join(f"{sql} AS {name}" for name, sql in row.items())
+        select = ", ".join(f"({row.get(name, 'NULL')})::{COLUMNS[name]} AS {name}" for name in self.columns)
         fields = ", ".join(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=tolerant).items())
         excess = ", excess" if tolerant and plan.head.container == "csv" else ""
         if tolerant and plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
-        for line_bytes in _line_limits(plan.head):
-            reader = reader_sql(plan, source, tolerant=tolerant, line_bytes=line_bytes)
-            try:
-                self.change(f"INSERT INTO r ({', '.join(row)}) SELECT {select} FROM "
-                            f"(SELECT {fields}{excess} FROM {reader})")
-                break
-            except self.database.Error:
-                if self.count() != before:
-                    self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
-                if line_bytes == _LINE_BYTES:
-                    raise
+        reader = reader_sql(plan, source, tolerant=tolerant)
+        try:
+            # Made from what is read: half as dear as filling a table that is there already.
+            into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
+            self.change(f"{into} SELECT {select} FROM (SELECT {fields}{excess} FROM {reader})")
+        except self.database.Error:
+            if self.count() != before:
+                self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
+            raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
     def rejected(self) -> list[int]:
@@ -228,15 +217,7 @@ def _first(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
 
 
-def _line_limits(head: Head) -> tuple[int, ...]:
-    """The longest lines that are made room for, one after the other where a file has longer ones."""
-    if head.container != "jsonl":
-        return (_LINE_BYTES,)
-    longest = max(map(len, head.lines), default=_LINE_BYTES)
-    return tuple(dict.fromkeys((min(_LINE_BYTES, max(_LEAST_LINE_BYTES, _SHORT_LINES * longest)), _LINE_BYTES)))
-
-
-def reader_sql(plan: Plan, source: Source, *, tolerant: bool, line_bytes: int = _LINE_BYTES) -> str:
+def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
     """The table function that reads a file's needed columns."""
     path = quoted(str(source.path))
     packed = "" if source.compression == "none" else f", compression={quoted(source.compression)}"
@@ -257,7 +238,7 @@ def reader_sql(plan: Plan, source: Source, *, tolerant: bool, line_bytes: int = 
         return (f"read_csv({path}{packed}, auto_detect=false, header={str(head.header).lower()}, "
                 f"delim={quoted(head.delimiter)}, {quotes}{extra}, "
                 f"columns={{{_columns(columns)}}})")
-    return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={line_bytes}, "
+    return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={_LINE_BYTES}, "
             f"columns={{{_columns(_tree(plan))}}})")
 
 
