@@ -93,7 +93,8 @@ def main() -> None:
         "steps": seen[0], "accepted": seen[1],
         "vllm_ms": round(1e3 * statistics.median(times["vllm"]), 2),
         "replay_ms": round(1e3 * statistics.median(times["replay"]), 3),
-        "vllm_fastest_ms": round(1e3 * min(times["vllm"]), 2), "replay_fastest_ms": round(1e3 * min(times["replay"]), 3),
+        "vllm_fastest_ms": round(1e3 * min(times["vllm"]), 2),
+        "replay_fastest_ms": round(1e3 * min(times["replay"]), 3),
         "ratio_of_fastest": round(min(times["vllm"]) / min(times["replay"]), 1),
         "ratio": round(statistics.median(times["vllm"]) / statistics.median(times["replay"]), 1),
         "smallest_ratio": round(min(ratios), 1)}))

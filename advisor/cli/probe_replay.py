@@ -23,7 +23,7 @@ MAX_LOOKUP = 5
 
 def recorded_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What every probe over recorded outputs takes: files, whose tokens, which of the records."""
-    options = [
+    options: list[Callable[..., Any]] = [
         click.argument("files", nargs=-1, required=True, metavar="FILE...",
                        type=click.Path(path_type=Path, dir_okay=True)),
         click.option("--max-k", "most", type=Whole(1, MAX_K), default=8, show_default=True,

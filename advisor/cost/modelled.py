@@ -111,7 +111,7 @@ class ModelledCost:
 
     def step(self, candidate: Candidate, running: float, k: int, drafted: float, context_tokens: float) -> Step:
         parts = self._parts(candidate, [running], k, drafted, [context_tokens])
-        return self._step(candidate, *(float(part[0]) for part in parts), running)
+        return self._step(candidate, running, *(float(part[0]) for part in parts))
 
     def steps_ms(
         self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]
@@ -149,8 +149,9 @@ class ModelledCost:
             np.where(on, times.overhead, idle * times.baseline), times.baseline,
         )
 
-    def _step(self, candidate: Candidate, draft: float, verify: float, overhead: float, baseline: float,
-              running: float) -> Step:
+    def _step(
+        self, candidate: Candidate, running: float, draft: float, verify: float, overhead: float, baseline: float
+    ) -> Step:
         """A step of its parts. Their errors are independent, so they add in squares, weighted by their share."""
         if method(candidate.method).drafter == "none":
             return Step(0.0, verify, 0.0, self._error("step"), 0.0, self.source)
@@ -206,7 +207,7 @@ class ModelledCost:
         shift = self._shift(table, given) if method(candidate.method).drafter != "none" else np.zeros(len(table))
         found = []
         for i in range(len(table)):
-            step = self._step(candidate, *(float(part[i]) for part in (draft, verify, overhead, baseline)), running)
+            step = self._step(candidate, running, *(float(part[i]) for part in (draft, verify, overhead, baseline)))
             decode = float(steps[i]) * step.ms
             found.append(Request(
                 (float(own[i]) - decode) / running, float(alone[i]) + (0.5 * step.ms if running > 1 else 0.0),
