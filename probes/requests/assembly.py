@@ -212,7 +212,7 @@ def _blocks_seen(reading: Reading, sources: Sequence[Source], plans: Sequence[Pl
         f"columns={{{quoted(name)}: 'BIGINT[]'}}"
         + ("" if source.compression == "none" else f", compression={quoted(source.compression)}") + ")"
         for i, ((source, _), name) in enumerate(zip(parts, names, strict=True)))
-    total, distinct = one.one(f"SELECT count(b), count(DISTINCT (f, b)) FROM ({readers})")
+    total, distinct = one.one(f"SELECT count(b), count(DISTINCT (f, b)) FROM ({readers}) WHERE b IS NOT NULL")
     if not total:
         return None
     return Quantity(value=1 - distinct / total, n=total, source=Origin.RECORDED,

@@ -132,6 +132,8 @@ def unpacked(source: Source, folder: Path) -> Source:
 
 def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
     copy = folder / f"utf8-{len(os.listdir(folder))}"
+    if source.compression == "gzip" and not is_whole(source):
+        source = unpacked(source, folder)
     with _bytes(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         shutil.copyfileobj(text, kept, _CHUNK)

@@ -80,7 +80,7 @@ class Table:
         select = ", ".join(f"({row.get(name, 'NULL')})::{COLUMNS[name]} AS {name}" for name in self.columns)
         fields = ", ".join(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=tolerant).items())
         excess = ", excess" if tolerant and plan.head.container == "csv" else ""
-        if tolerant and plan.head.container == "csv":
+        if plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
         reader = reader_sql(plan, source, tolerant=tolerant)
@@ -95,7 +95,10 @@ class Table:
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
     def rejected(self) -> list[int]:
-        """Lines that the last tolerant reading of a CSV could not take at all, such as those that are not UTF-8."""
+        """Lines that the last reading of a CSV could not take at all, such as those that are not UTF-8: only a tolerant one
+        goes on without them, and only then is there a table of them."""
+        if not self.database.one("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'reject_errors'")[0]:
+            return []
         return [int(line) for line, in self.database.execute(
             "SELECT DISTINCT line FROM reject_errors ORDER BY line").fetchall()]
 

@@ -201,3 +201,25 @@ def test_no_bytes_whatever_raise_anything_but_an_input_error(tmp_path: Path, dat
     except InputError:
         return
     assert found.requests >= 0
+
+
+def test_numbers_that_are_well_written_and_absurd_are_counted_in_tables_too(tmp_path: Path) -> None:
+    rows = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    rows += [f"2023-11-16 18:00:{i:02d}.0000000,{-5 if i == 3 else 100},10" for i in range(9)]
+    first = write(tmp_path / "a.csv", "\n".join(rows).replace("18:00:05", "18:00:0x") + "\n")
+    second = write(tmp_path / "b.csv", "\n".join(rows) + "\n")
+    alone = probe_requests([second])
+    assert (alone.requests, alone.skipped) == (8, {"a token count below 0 or beyond belief": 1})
+    assert alone.skipped_at["a token count below 0 or beyond belief"] == ("b.csv:5",)
+    both = probe_requests([first, second])
+    assert (both.requests, sum(both.skipped.values())) == (15, 3)
+
+
+def test_a_cut_gzip_of_utf16_gives_what_can_be_unpacked(tmp_path: Path) -> None:
+    drawn = random.Random(0)
+    text = "timestamp,prompt_tokens,completion_tokens\n" + "".join(
+        f"{1_700_000_000 + i},{drawn.randrange(1, 9999)},{drawn.randrange(1, 999)}\n" for i in range(3000))
+    packed = gzip.compress(text.encode("utf-16"))
+    found = probe_requests([write(tmp_path / "u.csv.gz", packed[: len(packed) // 2])])
+    assert 0 < found.requests < 3000
+    assert any("ends early" in note for note in found.notes)

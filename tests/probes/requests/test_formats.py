@@ -52,6 +52,13 @@ def test_mooncake_hash_ids_of_other_shapes_never_break_the_figures(tmp_path: Pat
     assert probe(jsonl(tmp_path / "m", [row, {**row, "hash_ids": value}])).requests == 2
 
 
+def test_rows_of_a_trace_without_blocks_are_no_block(tmp_path: Path) -> None:
+    rows = [{"timestamp": i * 1000, "input_length": 10, "output_length": 5, "hash_ids": [i]} for i in range(4)]
+    found = probe(jsonl(tmp_path / "m.jsonl", [*rows, {"timestamp": 9000, "input_length": 10, "output_length": 5,
+                                                       "hash_ids": None}, {"x": 1}]))
+    assert (found.requests, found.cached_prompt_share.value, found.cached_prompt_share.n) == (5, 0.0, 4)
+
+
 def test_openai_responses_are_read_from_usage_wherever_it_stands(tmp_path: Path) -> None:
     batch = {"id": "b", "custom_id": "c", "response": {"status_code": 200, "body": {
         "model": "m", "created": T0, "usage": {"prompt_tokens": 7, "completion_tokens": 3}}}, "error": None}
