@@ -95,8 +95,8 @@ class Table:
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
     def rejected(self) -> list[int]:
-        """Lines that the last reading of a CSV could not take at all, such as those that are not UTF-8: only a tolerant one
-        goes on without them, and only then is there a table of them."""
+        """Lines that the last reading of a CSV could not take at all, such as those that are not UTF-8. Only a tolerant
+        one goes on without them, and only then is there a table of them."""
         if not self.database.one("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'reject_errors'")[0]:
             return []
         return [int(line) for line, in self.database.execute(

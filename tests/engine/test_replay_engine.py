@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from probes.replay.compiled import loops
 from probes.replay.estimate import curve
 from probes.replay.ngram import Corpus, NgramIndex, windows
 from probes.replay.suffix import replay_suffix
@@ -81,6 +82,7 @@ def test_drafts_equal_those_of_vllms_ngram_proposer_token_for_token(proposer):
             k = 1 + number % 6
             theirs = their_drafts(proposers[setting], ids, places, k)
             sources = index.sources(*setting, len(prompt))
+            assert index.sources(*setting, len(prompt), loops()).tolist() == sources.tolist()
             ours = [ids[s : min(s + k, place + 1)] if s >= 0 else []
                     for s, place in zip(sources.tolist(), places, strict=False)]
             assert ours == theirs
