@@ -63,7 +63,7 @@ def rows_from(found: Sequence[Measurement]) -> Rows:
 
 
 ASSUMED_DEPTH = "depth_assumed"
-"""Flag of rows whose k nobody published: the level of their lengths says nothing, how they differ between texts does."""
+"""Flag of rows whose k nobody published: their level says nothing, how their lengths differ between texts does."""
 _DEPTH_OF_TREES, _DEPTH_OF_CHAINS = 7, 5
 
 

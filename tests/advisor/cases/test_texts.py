@@ -34,10 +34,12 @@ def test_a_task_that_repeats_its_family_changes_no_prediction(family: str, metho
 
 @pytest.mark.parametrize(
     ("task", "family"),
-    [("GSM8K", Task.MATH), ("HumanEval", Task.CODE), ("MT-Bench (80 questions)", Task.CHAT), ("CNN/DM", Task.SUMMARIZATION),
-     ("cnn_dailymail", Task.SUMMARIZATION), ("summarization/CNN-DM", Task.SUMMARIZATION), ("WMT14 De-En",
-                                                                                          Task.TRANSLATION),
-     ("json", Task.JSON_SQL), ("probe.py", None), (None, None)],
+    [
+        ("GSM8K", Task.MATH), ("HumanEval", Task.CODE), ("MT-Bench (80 questions)", Task.CHAT),
+        ("CNN/DM", Task.SUMMARIZATION), ("cnn_dailymail", Task.SUMMARIZATION),
+        ("summarization/CNN-DM", Task.SUMMARIZATION), ("WMT14 De-En", Task.TRANSLATION), ("json", Task.JSON_SQL),
+        ("probe.py", None), (None, None),
+    ],
 )
 def test_a_family_is_read_off_the_data_sets_that_people_name(task: str | None, family: Task | None) -> None:
     assert family_of(None, task) is family

@@ -49,8 +49,8 @@ def test_rows_without_a_k_are_marked_and_have_a_depth_that_gives_their_length() 
 
 def _fitted(deeper: float, asked: Table) -> Any:
     """Lengths of the asked rows, from synthetic lengths of which one publication's k is not known."""
-    table = table_for({"task_family": "code"}, {"task_family": "code", "k": 5}, {"task_family": "code", "tree": True, "k": 7},
-                      {"task_family": "chat", "tree": True, "k": 7})
+    table = table_for({"task_family": "code"}, {"task_family": "code", "k": 5},
+                      {"task_family": "code", "tree": True, "k": 7}, {"task_family": "chat", "tree": True, "k": 7})
     observed = np.array([2.6, 3.2, 4.6 * deeper, 3.4 * deeper])
     prior = fit_acceptance(table, observed, np.zeros(4), ["one", "one", "other", "other"], [False, False, True, True])
     return prior_lengths(asked, prior)[0]
