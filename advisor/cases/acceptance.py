@@ -17,6 +17,11 @@ from profiles.methods import method
 MOST_POSITIONS = 64
 _EDITS = re.compile(r"edit|instructcoder")
 """Data sets whose answers repeat most of the prompt: a lookup finds there what it finds in no other text."""
+_USUAL_HEAD = re.compile(
+    r"(?:official-.*|draft|medusa(?:-heads)?|eagle-?[123]?(?:-head|-(?:llama|vicuna|mixtral).*)?"
+    r"|(?!.*(?:speculator|dflash2)).*(?:dflash|dspark).*)?"
+)
+"""What the head that a method's authors published for a target is called: by the method alone, or method and target."""
 
 
 def lengths(eta: Any, fade: Any, k: Any) -> Any:
@@ -44,7 +49,11 @@ def effect_names(label: Labels, tree: bool, foreign: bool) -> list[tuple[str, st
     if label.target:
         found.append(("target", label.target))
         found.append(("target_method", f"{label.target}|{label.method}"))
-    if label.draft and described.needs_draft:
+    if described.needs_draft and described.drafter == "head" and _USUAL_HEAD.fullmatch(label.draft):
+        # `EAGLE-3 head`, `official EAGLE-3 head` and the name it is published under are one head, and another target's
+        # is another.
+        found.append(("draft", f"usual:{label.method}|{label.target}"))
+    elif label.draft and described.needs_draft:
         found.append(("draft", label.draft))
     if tree:
         found.append(("tree", side))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from advisor.cases.stated import stated_acceptance
+from advisor.cases.texts import family_of
 from profiles.errors import InputError
 from profiles.methods import METHODS, method
-from profiles.workload import Task, parse_task
+from profiles.workload import Task
 
 MOST_K = 128
 """No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16; verifying more pays nowhere."""
@@ -149,18 +149,6 @@ def _method_called(name: str) -> str | None:
         return None
 
 
-@lru_cache(maxsize=16384)
-def _family(*texts: str | None) -> Task | None:
-    """The task's family: the first of the texts that says one, be it a data set called by it; None where none does."""
-    for text in texts:
-        for part in (text, re.split(r"[/:(]", text)[0]) if text else ():
-            try:
-                return parse_task(part)
-            except ValueError:
-                continue
-    return None
-
-
 def _load(row: Mapping[str, Any]) -> tuple[str | None, float | None]:
     given = [kind for kind in LOAD_KINDS if row.get(kind) is not None]
     if len(given) > 1:
@@ -268,7 +256,7 @@ def parse_case(row: object) -> Case:
         load_value=value,
         temperature=_number(row, "temperature", 0.0, 5.0),
         task=task,
-        family=_family(_text(row, "task_family"), task),
+        family=family_of(_text(row, "task_family"), task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
         output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
         metric=_text(row, "metric"),

@@ -12,6 +12,7 @@ from typing import Any
 from advisor.cases.case import Case
 from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, card_facts, draft_facts, target_facts
 from advisor.cases.remarks import remarks
+from advisor.cases.texts import dataset_of
 from profiles.methods import method
 from profiles.workload import Task
 
@@ -99,15 +100,6 @@ def era_of(engine: str, version: str | None) -> float:
     if year:
         return {"24": 0.1, "25": 0.35}.get(year.group(1), 0.9)
     return 0.9 if re.search(r"main|nightly|[0-9a-f]{7}", text) else 0.42
-
-
-@lru_cache(maxsize=16384)
-def dataset_of(task: str | None) -> str:
-    """A data set's name in one spelling: `code/HumanEval` and `humaneval` are the same."""
-    if not task:
-        return ""
-    last = re.sub(r"\(.*?\)", "", task).split(",")[0].strip().rsplit("/", 1)[-1]
-    return re.sub(r"[^a-z0-9]", "", last.lower())[:24]
 
 
 @lru_cache(maxsize=16384)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -61,13 +62,26 @@ def rows_from(found: Sequence[Measurement]) -> Rows:
     return Rows(table, tuple(row for i, row in enumerate(kept) if i not in refused))
 
 
+ASSUMED_DEPTH = "depth_assumed"
+"""Flag of rows whose k nobody published: their level says nothing, how their lengths differ between texts does."""
+_DEPTH_OF_TREES, _DEPTH_OF_CHAINS = 7, 5
+
+
 def acceptance_rows(source: Sequence[Measurement] | None = None) -> Rows:
-    """Every published acceptance length whose k is known. The card does not matter, so it is left out."""
+    """Every published acceptance length. The card does not matter, so it is left out."""
     source = measurements() if source is None else source
     return rows_from([
-        replace(row, gpu=None) for row in source
-        if row.acceptance_length and row.k and row.method != "other" and "al_without_bonus" not in row.flags
+        _with_depth(replace(row, gpu=None)) for row in source
+        if row.acceptance_length and row.method != "other" and "al_without_bonus" not in row.flags
     ])
+
+
+def _with_depth(row: Measurement) -> Measurement:
+    """The row with a usual depth where it has no k: papers on trees state the tree, if anything."""
+    if row.k:
+        return row
+    usual = _DEPTH_OF_TREES if row.tree else _DEPTH_OF_CHAINS
+    return replace(row, k=max(usual, math.ceil(row.acceptance_length or 1.0)), flags=(*row.flags, ASSUMED_DEPTH))
 
 
 def speedup_rows(source: Sequence[Measurement] | None = None) -> Rows:

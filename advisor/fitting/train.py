@@ -11,7 +11,7 @@ from advisor.cases.spread import USUAL_SD
 from advisor.cases.table import Table, rows_of
 from advisor.fitting.acceptance_fit import fit_acceptance
 from advisor.fitting.physics_fit import fit_physics, whitening
-from advisor.fitting.rows import Rows, setup_of
+from advisor.fitting.rows import ASSUMED_DEPTH, Rows, setup_of
 
 INFERRED_SD = 0.15
 """How far an acceptance length read backwards from a speed-up may be off (log)."""
@@ -48,7 +48,8 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
 
     observed = np.array([row.acceptance_length for row in acceptance.of], dtype=float)
     publications = [row.source_group for row in acceptance.of]
-    prior = fit_acceptance(acceptance.table, observed, np.zeros(len(observed)), publications)
+    assumed = [ASSUMED_DEPTH in row.flags for row in acceptance.of]
+    prior = fit_acceptance(acceptance.table, observed, np.zeros(len(observed)), publications, assumed)
     table = speedups.table
     log_speedup = np.log([row.speedup or 1.0 for row in speedups.of])
     labels = [row.source_group for row in speedups.of]
@@ -76,5 +77,6 @@ def train(acceptance: Rows, speedups: Rows) -> Model:
             np.concatenate([observed, implied[silent]]),
             np.concatenate([np.zeros(len(observed)), INFERRED_SD + vague[silent]]),
             publications + [labels[i] for i in silent],
+            assumed + [False] * len(silent),
         )
     return Model(constants or {}, prior, NO_RESIDUAL, unknown)
