@@ -77,7 +77,7 @@ def limits(table: Table, model: Model, priced: Priced) -> Sequence[str]:
     import numpy as np
 
     c = table.of
-    running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
+    running = np.maximum(1.0, np.minimum(c["running"], most_running(c, speculating=True)))
     times = step_times(c, model.constants, running, matched_share(model.constants, priced.acceptance))
     growth = np.maximum(0.0, np.log(times.speculating / times.baseline))
     extra = np.stack([times.draft, np.maximum(0.0, times.verify - times.baseline), times.overhead])
