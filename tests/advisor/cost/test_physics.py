@@ -33,7 +33,7 @@ def columns(**case: Any) -> dict[str, Any]:
 
 def ratio(c: dict[str, Any], acceptance: float) -> float:
     length = np.array([acceptance])
-    return float(speedup(c, CONSTANTS, length, matched_share(CONSTANTS, length))[0])
+    return float(speedup(c, CONSTANTS, length, matched_share(c, CONSTANTS, length))[0])
 
 
 def changed(c: dict[str, Any], **values: float) -> dict[str, Any]:
