@@ -142,9 +142,9 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
         found = given if kind == "given" else by_kind[kind]
         median, p90, sign = bootstrap(found, "median"), bootstrap(found, "p90"), bootstrap(by_kind[kind], "balanced")
         parts.append(
-            f"- {title}: median error {median[0]:.0f} to {median[1]:.0f} %, p90 {p90[0]:.0f} to {p90[1]:.0f} %, gain or "
-            f"loss told in {sign[0]:.0f} to {sign[1]:.0f} % (80 % "
-            f"interval over publications); speed lost by the choice of method, draft and k predicted best: "
+            f"- {title}: median error {median[0]:.0f} to {median[1]:.0f} %, p90 {p90[0]:.0f} to {p90[1]:.0f} %, gain "
+            f"or loss told in {sign[0]:.0f} to {sign[1]:.0f} % of the whole file, balanced (80 % interval over "
+            f"publications); speed lost by the choice of method, draft and k predicted best: "
             f"{top_choice_regret(by_kind[kind]):.1f} %."
         )
     parts += ["## Losses apart", _HEAD]

@@ -1,10 +1,10 @@
 """What may be off in a prediction, by cause, and what local measurements of the setup say about each cause.
 
 A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the requests', the lost
-graphs', the verification's or the experts' is another than modelled. How much each matters at a load and k follows from
-the step-time model, so an offset measured at one load says something else of another load when its likely cause is host
-time than when it is acceptance. A constant that the measurements say little about may be off more than its cause
-usually is: its shift is larger by as much.
+graphs', the verification's or the experts' is another than modelled, or because lookups find drafts more or less often.
+How much each matters at a load and k follows from the step-time model, so an offset measured at one load says something
+else of another load when its likely cause is host time than when it is acceptance. A constant that the measurements say
+little about may be off more than its cause usually is: its shift is larger by as much.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ def linearised(
 
     offset, extra: as `condition` wants them. own: what `slopes` gave for the table's rows.
 
-    The slopes are those without a shift, but for the acceptance's: the others change little over the shifts that explain
-    a measurement, and what they are off by is made good by evaluating the model at the shift itself. Fewer accepted
-    tokens of a lookup are fewer steps with a draft, whose cost then matters less.
+    The slopes are those without a shift, but for the acceptance's: the others change little over the shifts that
+    explain a measurement, and what they are off by is made good by evaluating the model at the shift itself. Fewer
+    accepted tokens of a lookup are fewer steps with a draft, whose cost then matters less.
     """
     import numpy as np
 
@@ -240,11 +240,12 @@ def linearised(
     for _ in range(_ROUNDS - 1):
         _, _, shift = condition(table, priced, model, found, extra, offset)
         ends = []
-        for at, shifts, before in ((points.setting, shift[:, place], found.there_slopes),
-                                   (setting, shift, found.here_slopes)):
+        for place_of, shifts, before in ((points.setting, shift[:, place], found.there_slopes),
+                                         (setting, shift, found.here_slopes)):
             by_cause = dict(zip(CAUSES, shifts, strict=True))
-            value = log_speedup(at, model, by_cause)
-            ends += [value, np.concatenate([_slope(at, model, value, by_cause, "acceptance")[None], before[1:]])]
+            value = log_speedup(place_of, model, by_cause)
+            accepted = _slope(place_of, model, value, by_cause, "acceptance")
+            ends += [value, np.concatenate([accepted[None], before[1:]])]
         found = Linear(points, rows, found.at, shift, *ends)
     return found
 

@@ -34,6 +34,8 @@ class StepTimes:
     drafted: Any
     """Mean drafted tokens of a step for each request."""
     host: Any
+    checking: Any
+    """What verifying takes beside the target's pass; part of `verify`."""
 
     @property
     def speculating(self) -> Any:
@@ -131,7 +133,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     readers = running * (1.0 + first * drafted)
     verify = _pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
-    verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
+    checking = c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
+    verify = verify + checking
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
     verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens)
     return StepTimes(
@@ -143,6 +146,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
         draft_prefill=_draft_prefill_ms(c, p),
         drafted=drafted,
         host=host,
+        checking=checking,
     )
 
 
@@ -334,7 +338,7 @@ def request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accepta
     import numpy as np
 
     step = times.speculating if speculating else times.baseline
-    extra = times.draft + times.overhead if speculating else 0.0
+    extra = times.draft + times.overhead + times.checking if speculating else 0.0
     own_prefill = times.draft_prefill if speculating else 0.0
     others = np.where(c["metric_tpot"] > 0, np.maximum(0.0, running - 1.0), running)
     steps = c["output"] / acceptance

@@ -129,7 +129,8 @@ def test_a_drafter_takes_room_from_the_requests_that_run_beside_it() -> None:
     roomy = changed(c, memory=1e6)
     held = min(ratio(changed(roomy, running=float(n)), 2.5) for n in (fewer, plain))
     assert ratio(c, 2.5) < held
-    assert ratio(changed(c, running=float(fewer)), 2.5) == pytest.approx(ratio(changed(roomy, running=float(fewer)), 2.5))
+    few = {"running": float(fewer)}
+    assert ratio(changed(c, **few), 2.5) == pytest.approx(ratio(changed(roomy, **few), 2.5))
 
 
 def test_recurrent_layers_keep_a_state_for_every_drafted_token() -> None:
