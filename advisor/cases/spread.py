@@ -42,7 +42,7 @@ USUAL_SD: Mapping[str, float] = {"drafting": 0.4, "host": 0.5, "round": 0.6, "re
                                  "compute": 0.35, "experts": 0.5, "matching": 0.5}
 """Standard deviations of ln(time) by cause between setups, where the fit of the residuals starts."""
 _STEP = 0.03
-_ROUNDS = 3
+_ROUNDS = 2
 _FARTHEST = 1.5
 
 
