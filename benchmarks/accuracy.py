@@ -182,8 +182,8 @@ What they have in common: a setting that the row does not state. `enforce_eager`
 into a 1.5-fold gain; hybrid models lose their captured graphs on some cards and releases and not on others; a target
 that no catalog knows is priced at an assumed size; the acceptance of a head on a text that no other publication ran.
 
-Gain or loss of the whole file is told less surely than it looks: a dozen rows of agents that look drafts up, whose steps are
-mostly prompts, are predicted within 2 % of 1, and all predictions two per cent lower or higher move it by ten points."""
+Gain or loss of the whole file is told less surely than it looks: a dozen rows of agents that look drafts up, whose
+steps are mostly prompts, are predicted within 2 % of 1, and two per cent on every prediction move it by ten points."""
 
 
 def _spaced(parts: Sequence[str]) -> str:
