@@ -39,7 +39,7 @@ def prior_curve(situation: Situation, candidate: Candidate, most: int, prompt_to
     lengths = np.maximum.accumulate(sum(mix.values()) / whole)
     log_sds = np.sum([steps[family] / whole * priors[family][1] for family in mix], axis=0)
     columns, constants = next(iter(tables.values())).of, rows.model.constants
-    matched = np.where(columns["always_drafts"] > 0, 1.0, matched_share(constants, lengths))
+    matched = np.where(columns["always_drafts"] > 0, 1.0, matched_share(columns, constants, lengths))
     # Whether a position is accepted is what one more position adds; its error grows with the way to it.
     added = np.minimum.accumulate(np.diff(lengths, prepend=1.0))
     first = float(log_sds[0] * lengths[0] / max(1e-6, lengths[0] - 1.0))

@@ -145,7 +145,8 @@ def _card(card: Gpu, assumed: bool) -> CardFacts:
 
 
 @lru_cache(maxsize=8192)
-def _shape(name: str) -> ModelShape | None:
+def shape_named(name: str) -> ModelShape | None:
+    """The catalog's shape of a model as people write its name; None where it has none."""
     for spelling in spellings(name):
         shape = find_model(spelling)
         if shape is not None:
@@ -181,7 +182,7 @@ def _target_or_why(
 def _target(
     name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
 ) -> TargetFacts:
-    shape = _shape(name) if name else None
+    shape = shape_named(name) if name else None
     if shape is not None and params_b is not None and not 0.6 < shape.params / 1e9 / params_b < 1.7:
         # The name is another model's, or the catalog's entry is: what was stated about this one wins.
         shape = None
@@ -296,7 +297,7 @@ def draft_facts(method_name: str, name: str | None, params_b: float | None, targ
 
 
 def _draft(method_name: str, name: str | None, params_b: float | None, target: TargetFacts) -> DraftFacts:
-    return draft_of(method(method_name), _shape(name) if name else None, name, params_b, target)
+    return draft_of(method(method_name), shape_named(name) if name else None, name, params_b, target)
 
 
 def draft_of(

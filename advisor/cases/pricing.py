@@ -11,6 +11,9 @@ from advisor.cases.model import Model
 from advisor.cases.table import Table
 from advisor.cost.physics import most_running, speedup, step_times
 
+_CONTINUED = 0.55
+"""Share of a lookup's accepted tokens after which the next is accepted too: 0.35 to 0.8 by text, from its tokens per
+step and matched share (SpecDecode-Bench traces, arxiv.org/abs/2608.24004)."""
 _LIMITS = ("acceptance", "draft_time", "verify_compute", "overhead", "prefill_share")
 
 
@@ -26,15 +29,17 @@ class Priced:
     """Whether the acceptance length was given."""
 
 
-def matched_share(constants: Mapping[str, Any], acceptance: Any) -> Any:
+def matched_share(columns: Mapping[str, Any], constants: Mapping[str, Any], acceptance: Any) -> Any:
     """Share of steps in which a lookup finds a draft, from tokens per step over all steps.
 
-    An n-gram on an 8 B target matched in 0.2, 0.4 and 0.8 of the steps where it gave 1.16, 1.33 and 2.03 tokens
-    (SpecDecode-Bench traces).
+    An n-gram on an 8 B target matched in 0.2, 0.2, 0.4 and 0.8 of the steps where it gave 1.16, 1.40, 1.33 and 2.03
+    tokens at k = 3 (SpecDecode-Bench traces). A longer draft is accepted further and found no more often.
     """
     import numpy as np
 
-    return 1.0 - np.exp(-constants["match_rate"] * np.maximum(acceptance - 1.0, 0.02))
+    drafted = np.where(columns["suffix"] > 0, np.minimum(columns["k"], constants["suffix_drafted"]), columns["k"])
+    depth = (1.0 - _CONTINUED**drafted) / (1.0 - _CONTINUED**3)
+    return 1.0 - np.exp(-constants["match_rate"] * np.maximum(acceptance - 1.0, 0.02) / np.maximum(depth, 0.3))
 
 
 def price(table: Table, model: Model) -> Priced:
@@ -53,7 +58,7 @@ def priced_at(table: Table, model: Model, length: Any, log_sd: Any, given: Any) 
     """Every row by the physics at an acceptance length; log_sd and given as in `Priced`."""
     import numpy as np
 
-    ratio = speedup(table.of, model.constants, length, matched_share(model.constants, length))
+    ratio = speedup(table.of, model.constants, length, matched_share(table.of, model.constants, length))
     return Priced(np.log(ratio), length, log_sd, given)
 
 
@@ -77,8 +82,8 @@ def limits(table: Table, model: Model, priced: Priced) -> Sequence[str]:
     import numpy as np
 
     c = table.of
-    running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
-    times = step_times(c, model.constants, running, matched_share(model.constants, priced.acceptance))
+    running = np.maximum(1.0, np.minimum(c["running"], most_running(c, speculating=True)))
+    times = step_times(c, model.constants, running, matched_share(c, model.constants, priced.acceptance))
     growth = np.maximum(0.0, np.log(times.speculating / times.baseline))
     extra = np.stack([times.draft, np.maximum(0.0, times.verify - times.baseline), times.overhead])
     shares = extra / np.maximum(1e-12, extra.sum(axis=0))

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from advisor.cases.case import Case
-from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts
+from advisor.cases.facts import CardFacts, DraftFacts, TargetFacts, shape_named
 from advisor.cases.names import stored_bits
-from profiles.catalog.releases import newest
+from profiles.catalog.mtp import shape_refuses_mtp
+from profiles.catalog.releases import Release, newest, release
+from profiles.errors import InputError
 from profiles.methods import method
 
 # Standard deviations of ln(speed-up): how far setups lie apart that differ in this alone. Assumed.
@@ -39,6 +41,7 @@ _RELEASES = re.compile(r"\d+\.\d+|\bv[01]\b|20\d\d|main|nightly|latest|dev|branc
                        re.IGNORECASE)
 _WIDE = re.compile(r"none|unquantized|bf16|bfloat|fp16|float16|half|auto|native|16-?bit", re.IGNORECASE)
 _MOST_DEVICES = 64
+_OWN_LAYERS = re.compile(r"built-?in|native", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,40 @@ def _beyond(version: str) -> bool:
     return found is not None and (int(found.group(1)), int(found.group(2))) > (known[0], known[1] + 6)
 
 
+def _release_of(version: str | None) -> Release | None:
+    """The release of vLLM that a case states; None where it states none that can be told."""
+    try:
+        return release(version.split()[0].rstrip(",")) if version else None
+    except InputError:
+        return None
+
+
+@lru_cache(maxsize=8192)
+def _refused(name: str, version: str | None, target: str | None) -> str | None:
+    """Why vLLM runs no such speculation, as `advise` refuses it; None where it does, or nobody can tell.
+
+    target: whose own layers draft; None where others do.
+    """
+    stated = _release_of(version)
+    if stated is not None and name not in stated.methods | stated.v1_methods:
+        return f"vLLM {stated.version} has no method {name}: priced as if it had"
+    shape = shape_named(target) if target else None
+    if shape is None:
+        return None
+    why = shape_refuses_mtp(shape, stated or release(newest()))
+    if why is None and not shape.mtp_layers:
+        why = f"{shape.id} has no multi-token-prediction layers in its checkpoint"
+    return None if why is None else f"{why}: priced as if they ran"
+
+
+def _not_run(case: Case) -> str | None:
+    described = method(case.method)
+    if case.engine != "vllm" or described.drafter == "none":
+        return None
+    own = described.drafter == "native" and (case.draft is None or _OWN_LAYERS.search(case.draft) is not None)
+    return _refused(described.name, case.engine_version, case.target if own else None)
+
+
 def _devices(case: Case) -> str | None:
     tp = case.tensor_parallel
     if tp is None:
@@ -99,6 +136,10 @@ def remarks(case: Case, card: CardFacts, target: TargetFacts, draft: DraftFacts,
     odd = _names_odd(case.engine, case.engine_version, case.dtype, case.quantization)
     notes += odd
     variance = _ODD**2 * len(odd)
+    refused = _not_run(case)
+    if refused:
+        # What it would gain if it ran is no less sure for that it does not: the interval stays.
+        notes.append(refused)
     split = _devices(case)
     if split:
         notes.append(split)

@@ -1,10 +1,10 @@
 """What may be off in a prediction, by cause, and what local measurements of the setup say about each cause.
 
 A prediction errs because the acceptance length, the drafter's time, the host's, the round's, the requests', the lost
-graphs', the verification's or the experts' is another than modelled. How much each matters at a load and k follows from
-the step-time model, so an offset measured at one load says something else of another load when its likely cause is host
-time than when it is acceptance. A constant that the measurements say little about may be off more than its cause
-usually is: its shift is larger by as much.
+graphs', the verification's or the experts' is another than modelled, or because lookups find drafts more or less often.
+How much each matters at a load and k follows from the step-time model, so an offset measured at one load says something
+else of another load when its likely cause is host time than when it is acceptance. A constant that the measurements say
+little about may be off more than its cause usually is: its shift is larger by as much.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "graphs": ("piecewise_layer_ms", "hybrid_older_layer_ms", "hybrid_layer_ms", "beyond_graph_layer_ms"),
     "compute": ("verify_token_ms",),
     "experts": ("routing_temper",),
+    "matching": ("match_rate",),
 }
 """Constants that go up together where a cause is at work; compute and experts also slow the products themselves."""
 _INVERSE: Mapping[str, tuple[str, ...]] = {"compute": ("compute_efficiency",), "experts": ("moe_intensity",)}
+_ONLY: Mapping[str, str] = {"experts": "routed", "matching": "lookup"}
+"""Columns that are zero where a cause changes nothing."""
 _ADDED = ("drafting", "host", "round", "requests", "graphs")
 """Causes that only add time beside the passes: their slopes come from one evaluation of the passes."""
 USUAL_SD: Mapping[str, float] = {"drafting": 0.4, "host": 0.5, "round": 0.6, "requests": 0.6, "graphs": 0.6,
-                                 "compute": 0.35, "experts": 0.5}
+                                 "compute": 0.35, "experts": 0.5, "matching": 0.5}
 """Standard deviations of ln(time) by cause between setups, where the fit of the residuals starts."""
 _STEP = 0.03
 _ROUNDS = 2
@@ -69,7 +72,7 @@ def log_speedup(setting: Setting, model: Model, shift: Mapping[str, Any]) -> Any
             constants[name] = constants[name] * np.exp(-shift[cause])
     k = setting.columns["k"]
     length = np.clip(setting.length * np.exp(setting.scale * shift["acceptance"]), 1.01, np.maximum(1.01, k + 1.0))
-    return np.log(speedup(setting.columns, constants, length, matched_share(constants, length)))
+    return np.log(speedup(setting.columns, constants, length, matched_share(setting.columns, constants, length)))
 
 
 def _weight(model: Model, cause: str, name: str) -> float:
@@ -112,12 +115,28 @@ def slopes(setting: Setting, model: Model) -> Slopes:
             fall.append(np.maximum(0.0, -np.minimum(up, down)))
             rise.append(np.maximum(0.0, np.maximum(up, down)))
         else:
-            # Down, as an acceptance length has its bound k + 1 above.
-            slope = (here - log_speedup(setting, model, {**none, cause: -_STEP})) / _STEP
+            slope = _slope(setting, model, here, none, cause)
             by_cause.append(slope)
             fall.append(np.abs(slope))
             rise.append(np.abs(slope))
     return Slopes(here, np.array(by_cause), np.array(fall), np.array(rise))
+
+
+def _slope(setting: Setting, model: Model, here: Any, shift: Mapping[str, Any], cause: str) -> Any:
+    """Of ln speed-up in a cause's shift, at a shift where it is `here`."""
+    import numpy as np
+
+    # Down, as an acceptance length has its bound k + 1 above.
+    down = {**shift, cause: shift[cause] - _STEP}
+    if cause not in _ONLY:
+        return (here - log_speedup(setting, model, down)) / _STEP
+    rows = setting.columns[_ONLY[cause]] > 0
+    found = np.zeros(len(rows))
+    if bool(np.any(rows)):
+        part = Setting({name: column[rows] for name, column in setting.columns.items()}, setting.length[rows],
+                       setting.scale[rows])
+        found[rows] = (here[rows] - log_speedup(part, model, down)) / _STEP
+    return found
 
 
 def own_setting(table: Table, priced: Priced) -> Setting:
@@ -135,7 +154,10 @@ def cause_sds(table: Table, priced: Priced, residual: Mapping[str, Any]) -> Any:
     for name in CAUSES:
         if name == "acceptance":
             # Published lengths are taken as they are, unless what else was stated contradicts them.
-            found.append(residual["acceptance_weight"] * priced.acceptance_log_sd)
+            text = (table.of["lookup"] > 0) & ~priced.given
+            # Two texts of one kind differ more in what a lookup finds than in what a head guesses.
+            found.append(np.hypot(residual["acceptance_weight"] * priced.acceptance_log_sd,
+                                  np.where(text, residual["copied_sd"] * (1.0 - 1.0 / priced.acceptance), 0.0)))
         elif name == "drafting":
             found.append(np.hypot(float(sds[name]), table.of["draft_unsure"]))
         else:
@@ -201,8 +223,9 @@ def linearised(
 
     offset, extra: as `condition` wants them. own: what `slopes` gave for the table's rows.
 
-    The slopes are those without a shift throughout: they change little over the shifts that explain a measurement, and
-    what they are off by is made good by evaluating the model at the shift itself.
+    The slopes are those without a shift, but for the acceptance's: the others change little over the shifts that
+    explain a measurement, and what they are off by is made good by evaluating the model at the shift itself. Fewer
+    accepted tokens of a lookup are fewer steps with a draft, whose cost then matters less.
     """
     import numpy as np
 
@@ -216,9 +239,14 @@ def linearised(
     found = Linear(points, rows, at, none, there.here, there.by_cause, own.here[rows], own.by_cause[:, rows])
     for _ in range(_ROUNDS - 1):
         _, _, shift = condition(table, priced, model, found, extra, offset)
-        here = log_speedup(setting, model, dict(zip(CAUSES, shift, strict=True)))
-        moved = log_speedup(points.setting, model, dict(zip(CAUSES, shift[:, place], strict=True)))
-        found = Linear(points, rows, found.at, shift, moved, there.by_cause, here, own.by_cause[:, rows])
+        ends = []
+        for place_of, shifts, before in ((points.setting, shift[:, place], found.there_slopes),
+                                         (setting, shift, found.here_slopes)):
+            by_cause = dict(zip(CAUSES, shifts, strict=True))
+            value = log_speedup(place_of, model, by_cause)
+            accepted = _slope(place_of, model, value, by_cause, "acceptance")
+            ends += [value, np.concatenate([accepted[None], before[1:]])]
+        found = Linear(points, rows, found.at, shift, *ends)
     return found
 
 

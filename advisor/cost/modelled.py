@@ -191,7 +191,7 @@ class ModelledCost:
         table = self._table(candidate, ks, running, tokens)
         c, p = table.of, self.rows.model.constants
         given = np.asarray(lengths, dtype=float)
-        matched = matched_share(p, given)
+        matched = matched_share(c, p, given)
         times = step_times(c, p, c["running"], matched)
         draft, verify, overhead, baseline = self._loaded(candidate, c["k"], times)
         plain = request_ms(c, p, times, c["running"], 1.0, False)

@@ -16,6 +16,10 @@ from typing import Any
 Columns = Mapping[str, Any]
 Constants = Mapping[str, Any]
 
+_ENGINE_GIB = 2.0
+"""What an engine takes of each device beside weights and KV: logits of 256 requests, activations, graphs, the runtime
+(`advisor/cost/memory_constants.json`: 1.5 to 3 on cards of 24 to 80 GB)."""
+
 
 @dataclass(frozen=True)
 class StepTimes:
@@ -30,6 +34,8 @@ class StepTimes:
     drafted: Any
     """Mean drafted tokens of a step for each request."""
     host: Any
+    checking: Any
+    """What verifying takes beside the target's pass; part of `verify`."""
 
     @property
     def speculating(self) -> Any:
@@ -127,7 +133,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     readers = running * (1.0 + first * drafted)
     verify = _pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
-    verify = verify + c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
+    checking = c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
+    verify = verify + checking
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
     verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens)
     return StepTimes(
@@ -139,6 +146,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
         draft_prefill=_draft_prefill_ms(c, p),
         drafted=drafted,
         host=host,
+        checking=checking,
     )
 
 
@@ -255,21 +263,42 @@ def speedup(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
 
     rated = c["qps"] > 0
     if not bool(np.any(rated)):
-        running = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
-        times = step_times(c, p, running, matched)
-        return _gain(c, p, (times, times), (running, running), acceptance)
+        return _gain_at_load(c, p, acceptance, matched)
     if bool(np.all(rated)):
         loads = (_load_at_rate(c, p, 1.0, matched, False), _load_at_rate(c, p, acceptance, matched, True))
         each = (step_times(c, p, loads[0], matched), step_times(c, p, loads[1], matched))
         return _gain(c, p, each, loads, acceptance)
     parts = []
     for rows in (rated, ~rated):
-        few = {name: column[rows] for name, column in c.items()}
-        own = {name: _of_rows(value, rows) for name, value in p.items()}
+        few, own = _part(c, p, rows)
         parts.append(speedup(few, own, _of_rows(acceptance, rows), _of_rows(matched, rows)))
     found = np.empty((*parts[0].shape[:-1], len(rated)))
     found[..., rated], found[..., ~rated] = parts
     return found
+
+
+def _gain_at_load(c: Columns, p: Constants, acceptance: Any, matched: Any) -> Any:
+    """Speed-up of every row at so many requests at once; where fewer of them fit beside a drafter, the rest waits."""
+    import numpy as np
+
+    own = np.maximum(1.0, np.minimum(c["running"], most_running(c, speculating=True)))
+    times = step_times(c, p, own, matched)
+    found = _gain(c, p, (times, times), (own, own), acceptance)
+    plain = np.maximum(1.0, np.minimum(c["running"], most_running(c)))
+    rows = (own < plain) & (c["k"] > 0)
+    if bool(np.any(rows)):
+        few, constants = _part(c, p, rows)
+        loads = plain[rows], own[rows]
+        each = [step_times(few, constants, load, _of_rows(matched, rows)) for load in loads]
+        waits = np.where(few["metric_tpot"] > 0, 1.0, loads[1] / loads[0])
+        found[..., rows] = waits * _gain(few, constants, (each[0], each[1]), loads, _of_rows(acceptance, rows))
+    return found
+
+
+def _part(c: Columns, p: Constants, rows: Any) -> tuple[Columns, Constants]:
+    """Some of the rows, with the constants that are theirs."""
+    return ({name: column[rows] for name, column in c.items()},
+            {name: _of_rows(value, rows) for name, value in p.items()})
 
 
 def _of_rows(value: Any, rows: Any) -> Any:
@@ -288,19 +317,28 @@ def _gain(c: Columns, p: Constants, times: tuple[StepTimes, StepTimes], loads: t
     return np.where(c["k"] > 0, before / after, 1.0)
 
 
-def most_running(c: Columns) -> Any:
+def most_running(c: Columns, speculating: bool = False) -> Any:
     """Requests whose KV fits beside the weights at 0.9 of the memory: the rest of a higher load waits.
 
-    Those that run are at all stages of their answers: half of it, in the mean.
+    Those that run are at all stages of their answers: half of it, in the mean. A drafter has weights and KV of its own,
+    and recurrent layers keep a state for every drafted token.
     """
     import numpy as np
 
-    room = 0.9 * c["memory"] * 2.0**30 * c["tp"] - c["params"] * c["bits"] / 8.0
+    room = (0.9 * c["memory"] - _ENGINE_GIB) * 2.0**30 * c["tp"] - c["params"] * c["bits"] / 8.0
     context = c["prompt"] + 0.5 * c["output"]
     window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
-    each = context * c["kv_bytes"] + window * c["window_kv_bytes"]
+    each = context * c["kv_bytes"] + window * c["window_kv_bytes"] + c["state"]
+    fits = (room > 0) & (each > 0)
+    if speculating:
+        # A head uses the target's output layer, which is among what it reads.
+        shared = np.where(c["drafter_model"] > 0, 0.0, c["vocabulary"] * c["hidden"])
+        drafter = np.where(c["draft_read"] > shared, c["draft_read"] - shared, c["draft_read"])
+        # Where it seems to leave next to nothing, it was made to fit as the weights were.
+        room = np.maximum(room - drafter * c["draft_bits"] / 8.0, 0.5 * room)
+        each = each + context * c["draft_kv"] + c["k"] * c["state"]
     # Weights that do not fit by this count were made to fit somehow: the load is then left as stated.
-    return np.where((room > 0) & (each > 0), np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
+    return np.where(fits, np.maximum(1.0, room / np.maximum(each, 1.0)), np.inf)
 
 
 def request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, acceptance: Any, speculating: bool) -> Any:
@@ -313,7 +351,7 @@ def request_ms(c: Columns, p: Constants, times: StepTimes, running: Any, accepta
     import numpy as np
 
     step = times.speculating if speculating else times.baseline
-    extra = times.draft + times.overhead if speculating else 0.0
+    extra = times.draft + times.overhead + times.checking if speculating else 0.0
     own_prefill = times.draft_prefill if speculating else 0.0
     others = np.where(c["metric_tpot"] > 0, np.maximum(0.0, running - 1.0), running)
     steps = c["output"] / acceptance

@@ -63,7 +63,7 @@ def fit_physics(
     def modelled(at: Any) -> Any:
         """Log speed-ups of every row for each row of `at`, a set of constants a row."""
         constants = {name: np.exp(at[:, j : j + 1]) for j, name in enumerate(names)}
-        return np.log(speedup(table.of, constants, acceptance, matched_share(constants, acceptance)))
+        return np.log(speedup(table.of, constants, acceptance, matched_share(table.of, constants, acceptance)))
 
     for _ in range(rounds):
         every = modelled(np.vstack([theta, theta + _STEP * np.eye(len(names))]))

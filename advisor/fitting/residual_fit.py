@@ -17,7 +17,8 @@ from advisor.cases.residual import Z80, Local, judge, local
 from advisor.cases.spread import USUAL_SD
 from advisor.cases.table import Table
 
-_SEARCHED = ("setup_sd", "local_sd", "noise_sd", "load_length", "k_length", "acceptance_weight")
+_SEARCHED = ("setup_sd", "local_sd", "noise_sd", "load_length", "k_length", "acceptance_weight",
+             "copied_sd")
 _DOUBTS = ("assumed", "consumer", "weight_only", "hybrid", "lookup", "rate", "small_target")
 _CAUSES = tuple(USUAL_SD)
 _ROUNDS = 3

@@ -20,7 +20,7 @@ VAGUE_SD = 0.25
 
 NO_RESIDUAL: dict[str, Any] = {
     "setup_sd": 0.11, "local_sd": 0.08, "noise_sd": 0.03, "load_length": 2.0, "k_length": 1.0,
-    "acceptance_weight": 0.8, "correction": {"kind": "none"},
+    "acceptance_weight": 0.8, "copied_sd": 0.5, "correction": {"kind": "none"},
     "cause_sd": dict(USUAL_SD),
     "doubt_sd": {"assumed": 0.05, "consumer": 0.1, "weight_only": 0.12, "hybrid": 0.08, "lookup": 0.06, "rate": 0.25,
                  "small_target": 0.2, "other_engine": 0.1},

@@ -100,6 +100,34 @@ def test_what_is_left_open_or_stated_oddly_is_noted_and_widens_the_interval(chan
     assert width(found) > width(plain)
 
 
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"method": "dflash", "engine_version": "0.12.0"}, "vLLM 0.12.0 has no method dflash"),
+        ({"method": "draft_model", "draft_params_b": 1.0, "engine_version": "v0.10.1"}, "vLLM 0.10.1 has no method"),
+        ({"method": "mtp", "target": "MiniMaxAI/MiniMax-M2", "n_gpus": 8, "tensor_parallel": 8},
+         "vLLM runs none for the model type minimax_m2"),
+        ({"method": "mtp", "draft": "built-in MTP"}, "has no multi-token-prediction layers in its checkpoint"),
+        ({"method": "mtp", "target": "Qwen/Qwen3.6-27B", "engine_version": "0.16.0"}, "0.17 brought them"),
+    ],
+)
+def test_speculation_that_the_release_does_not_run_is_noted(changes: dict[str, Any], part: str) -> None:
+    found = predicted(**changes)
+    assert found["error"] is None
+    assert part in found["note"]
+    # Another engine has other methods: nothing is known of them.
+    assert part not in (predicted(**{**changes, "engine": "sglang"})["note"] or "")
+
+
+@pytest.mark.parametrize("changes", [
+    {"method": "mtp", "target": "Qwen/Qwen3.6-27B"}, {"method": "dflash", "engine_version": "nightly 2026-05"},
+    {"method": "dflash", "engine_version": None}, {"method": "mtp", "draft": "acme/own-mtp-layers"},
+])
+def test_speculation_that_runs_or_of_which_nobody_can_tell_is_not_doubted(changes: dict[str, Any]) -> None:
+    assert "priced as if" not in (predicted(**changes)["note"] or "")
+
+
+
 def test_another_engine_is_noted() -> None:
     assert "priced as vLLM" in predicted(engine="llamacpp")["note"]
 

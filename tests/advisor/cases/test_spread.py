@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from advisor.cases.case import parse_case
 from advisor.cases.model import shipped_model
-from advisor.cases.pricing import price
+from advisor.cases.pricing import matched_share, price
+from advisor.cases.residual import judge
 from advisor.cases.spread import CAUSES, cause_sds, log_speedup, own_setting, slopes
 from advisor.cases.table import Table, table_of
 
@@ -94,3 +96,32 @@ def test_costs_that_only_add_time_let_a_speed_up_fall_further_than_rise() -> Non
         assert (found.fall[number] >= found.rise[number] - 1e-9).all()
     assert (found.fall >= 0).all()
     assert (found.rise >= 0).all()
+
+
+def test_how_often_a_lookup_matches_matters_to_lookups_and_more_under_load() -> None:
+    model = shipped_model()
+    table = tabled([{**CASES[3], "concurrency": n} for n in (1, 128)] + [CASES[0]])
+    found = slopes(own_setting(table, price(table, model)), model).by_cause[list(CAUSES).index("matching")]
+    assert found[1] < found[0] <= 0
+    assert found[2] == 0
+
+
+def test_a_longer_draft_of_a_lookup_is_found_no_more_often() -> None:
+    model = shipped_model()
+    table = tabled([{**CASES[3], "k": k} for k in (3, 5, 12)])
+    # What one text gives: the same matches, accepted further where more is drafted.
+    depth = np.array([sum(0.55**i for i in range(1, k + 1)) for k in (3, 5, 12)])
+    shares = matched_share(table.of, model.constants, 1.0 + 0.4 * depth)
+    assert shares == pytest.approx(np.full(3, shares[0]))
+
+
+def test_a_slow_local_point_of_a_lookup_is_put_down_to_its_text_before_its_costs() -> None:
+    model = shipped_model()
+    case = {**CASES[3], "k": 3, "engine_version": "0.10.1"}
+    point = {"load_kind": "concurrency", "load_value": 1, "k": 3, "speedup": 1.05}
+    table = tabled([{**case, "concurrency": 128}, {**case, "concurrency": 128, "measured": [point]}])
+    free = judge(table, price(table, model), model).log_speedup
+    steps = [price(tabled([{**case, "concurrency": n}]), model).log_speedup[0] for n in (1, 128)]
+    # Of a text with fewer copies fewer tokens are verified in vain: the loss of speed at load 1 is not carried whole.
+    assert steps[0] > math.log(1.1)
+    assert free[0] - free[1] < 0.8 * (steps[0] - math.log(1.05))

@@ -33,7 +33,7 @@ def columns(**case: Any) -> dict[str, Any]:
 
 def ratio(c: dict[str, Any], acceptance: float) -> float:
     length = np.array([acceptance])
-    return float(speedup(c, CONSTANTS, length, matched_share(CONSTANTS, length))[0])
+    return float(speedup(c, CONSTANTS, length, matched_share(c, CONSTANTS, length))[0])
 
 
 def changed(c: dict[str, Any], **values: float) -> dict[str, Any]:
@@ -119,6 +119,26 @@ def test_a_load_whose_kv_does_not_fit_is_priced_at_what_does() -> None:
     c = columns(gpu="RTX 3090", concurrency=512, prompt_len=4000)
     assert most_running(c)[0] < 64
     assert ratio(c, 2.0) == pytest.approx(ratio(changed(c, running=float(most_running(c)[0])), 2.0))
+
+
+def test_a_drafter_takes_room_from_the_requests_that_run_beside_it() -> None:
+    c = columns(gpu="RTX 3090", method="draft_model", draft_params_b=1.0, concurrency=64, output_len=1000)
+    fewer, plain = most_running(c, speculating=True)[0], most_running(c)[0]
+    assert fewer < plain < 64
+    # The same steps in a card that holds both: only the requests that wait are missing.
+    roomy = changed(c, memory=1e6)
+    held = min(ratio(changed(roomy, running=float(n)), 2.5) for n in (fewer, plain))
+    assert ratio(c, 2.5) < held
+    few = {"running": float(fewer)}
+    assert ratio(changed(c, **few), 2.5) == pytest.approx(ratio(changed(roomy, **few), 2.5))
+
+
+def test_recurrent_layers_keep_a_state_for_every_drafted_token() -> None:
+    few, many = (columns(gpu="RTX 3090", target="Qwen/Qwen3.6-27B", quantization="awq", method="mtp", k=k,
+                         tensor_parallel=2, concurrency=64) for k in (1, 8))
+    assert most_running(many, speculating=True)[0] < 0.5 * most_running(few, speculating=True)[0]
+    assert most_running(many)[0] == most_running(few)[0]
+
 
 
 def test_without_drafted_tokens_nothing_changes() -> None:
