@@ -9,7 +9,8 @@ from typing import Any
 from advisor.cases.acceptance import MOST_POSITIONS, lengths, prior_lengths
 from advisor.cases.model import Model
 from advisor.cases.table import Table
-from advisor.cost.physics import most_running, speedup, step_times
+from advisor.cost.gain import most_running, speedup
+from advisor.cost.physics import step_times
 
 _CONTINUED = 0.55
 """Share of a lookup's accepted tokens after which the next is accepted too: 0.35 to 0.8 by text, from its tokens per

@@ -62,7 +62,7 @@ def log_speedup(setting: Setting, model: Model, shift: Mapping[str, Any]) -> Any
     """
     import numpy as np
 
-    from advisor.cost.physics import speedup
+    from advisor.cost.gain import speedup
 
     constants: dict[str, Any] = dict(model.constants)
     for cause, names in CAUSES.items():

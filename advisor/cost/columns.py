@@ -14,8 +14,9 @@ from advisor.cases.model import Model, shipped_model
 from advisor.cases.names import stored_bits
 from advisor.cases.table import Table, table_of
 from advisor.cost.constants import constants
+from advisor.cost.gain import token_budget
 from advisor.cost.machine import engine_limits
-from advisor.cost.physics import target_ms, token_budget
+from advisor.cost.physics import target_ms
 from advisor.cost.shape_bytes import kv_element_bytes
 from advisor.cost.step import draft_has_graphs
 from advisor.situation import Situation

@@ -16,7 +16,8 @@ from advisor.cases.residual import correction, fleet_shift, judge
 from advisor.cases.table import Table
 from advisor.cost.columns import Rows
 from advisor.cost.constants import constants
-from advisor.cost.physics import Columns, Constants, ragged_ms, request_ms, step_times, target_ms, token_budget
+from advisor.cost.gain import request_ms, token_budget
+from advisor.cost.physics import Columns, Constants, ragged_ms, step_times, target_ms
 from advisor.cost.step import Cost, Step, draft_has_graphs, runner_for
 from advisor.request_time import Request, Tokens
 from advisor.situation import Situation

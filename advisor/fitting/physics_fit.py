@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.cases.pricing import matched_share
 from advisor.cases.table import Table
-from advisor.cost.physics import speedup
+from advisor.cost.gain import speedup
 from advisor.fitting.priors import PRIORS
 
 PUBLICATION_SD = 0.08

@@ -13,7 +13,8 @@ from advisor.cases.case import parse_case
 from advisor.cases.model import shipped_model
 from advisor.cases.pricing import matched_share
 from advisor.cases.table import table_of
-from advisor.cost.physics import most_running, speedup, step_times
+from advisor.cost.gain import most_running, speedup
+from advisor.cost.physics import step_times
 
 CONSTANTS = shipped_model().constants
 METHODS = st.sampled_from(["eagle3", "eagle", "mtp", "draft_model", "ngram", "suffix", "dflash", "medusa"])

@@ -136,10 +136,10 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
         load_prompts(written(tmp_path, raw=content), [Task.CHAT])
 
 
-def test_a_missing_file_or_a_folder_is_refused_with_the_systems_reason(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+def test_a_missing_file_or_a_folder_is_refused_with_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
         load_prompts(tmp_path / "none.jsonl", [Task.CHAT])
-    with pytest.raises(InputError, match="directory"):
+    with pytest.raises(InputError, match="is a folder"):
         load_prompts(tmp_path, [Task.CHAT])
 
 
