@@ -21,7 +21,8 @@ CHECKPOINT = "trial-checkpoint.json"
 def run_stage(
     situation: Situation, base: Path, folder: Path, *, resume: bool, quiet: bool, warn: Callable[[str], None]
 ) -> tuple[Evidence | None, bool]:
-    """Evidence of the trial, and whether it says anything about speculation.
+    """Evidence of the trial, and False where the engine failed and nothing about speculation came of it. (A budget that
+    ended before a candidate ran is no failure: it decides nothing, and says so.)
 
     An engine that cannot be run at all is one warning. InputError where none is installed, or where the prompts or the
     checkpoint to resume from cannot be used.
@@ -54,4 +55,4 @@ def run_stage(
     else:
         warn(f"trial: stopped ({found.stopped}) before its first block was measured whole: give it a larger --budget, "
              "or a machine that does nothing else")
-    return evidence("trial", trial=found), concluded(found)
+    return evidence("trial", trial=found), concluded(found) or found.stopped == "budget"

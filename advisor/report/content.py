@@ -242,7 +242,7 @@ def alerts(record: Record) -> tuple[Alert, ...]:
                     Alert(
                         "warn",
                         plain(f"The trial's arm {arm.candidate.label} {_STATUS_WORDS[arm.status.value]}"),
-                        plain(arm.error or "The budget or an interrupt ended it; --resume goes on."),
+                        plain(arm.error or "The budget or an interrupt ended it."),
                     )
                 )
         if trial.repairs:

@@ -91,10 +91,13 @@ def test_a_trial_that_stops_promises_to_go_on_only_from_what_it_kept(
     def measure(_: Situation, __: Path, checkpoint: Path, **___: Any) -> TrialEvidence:
         if kept:
             checkpoint.write_text("{}")
-        return cpu_trial().model_copy(update={"stopped": "budget"})
+        measured = cpu_trial()
+        return measured.model_copy(update={"stopped": "budget", "arms": measured.arms[: 1 + kept]})
 
     monkeypatch.setattr("advisor.cli.trial.measure", measure)
-    run_stage(gathered(said, candidates=["ngram"]), tmp_path, tmp_path, resume=False, quiet=True, warn=said.append)
+    _, failed_not = run_stage(gathered(said, candidates=["ngram"]), tmp_path, tmp_path, resume=False, quiet=True,
+                              warn=said.append)
+    assert failed_not, "a budget that ends decides nothing, and is no failure of the engine"
     assert sentence in said[-1]
 
 
