@@ -4,6 +4,7 @@ sentence and the exit code of the contract.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import io
@@ -11,7 +12,7 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
 
@@ -95,7 +96,22 @@ def main(argv: list[str] | None = None) -> None:
             code = EXIT_PROBE_FAILED
             _ignore_signals()
             _complain("interrupted")
+            if argv is None:
+                _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with this code after an interrupt.
+
+    CPython remembers a KeyboardInterrupt that went through code compiled from a string, as a dataclass is made of, and
+    then ends with the code of SIGINT whatever became of the exception (`_Py_UnhandledKeyboardInterrupt`, pythonrun.c).
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: list[str]) -> int:

@@ -72,7 +72,13 @@ def rich_console() -> Console:
     """A console on stdout: as wide as the terminal, or 120 columns in a pipe."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    class ToReader(Console):
+        """Says that the reader is gone as everything else does: rich's own way ends with the code of failed checks."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return ToReader(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def write_whole(path: Path, text: str) -> None:

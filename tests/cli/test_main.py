@@ -121,3 +121,16 @@ def test_a_server_that_cannot_be_read_never_shows_its_password(tmp_path: Path, a
     assert "hush" not in ran.stdout + ran.stderr
     assert ran.stderr.startswith(("specadvise: ", "scraping "))
     assert "internal error" not in ran.stderr
+
+
+def test_an_interrupt_inside_code_made_of_text_ends_with_the_contracts_code_too() -> None:
+    """CPython ends with SIGINT's own code after a KeyboardInterrupt has been through exec of a string."""
+    program = """
+import advisor.cli.main as program
+def run(_):
+    exec("raise KeyboardInterrupt")
+program._run = run
+program.main()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    assert (ran.returncode, ran.stderr) == (4, "specadvise: interrupted\n")
