@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from advisor.decision import Choice, break_even_length
+from collections.abc import Sequence
+
+from advisor.decision import Choice, best_cell, break_even_length
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
-from advisor.schedule import NOISE, warned_of
+from advisor.schedule import NOISE, Band, k_at, warned_of
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -102,7 +104,7 @@ def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     bands = ", ".join(f"k={k} up to {end}" if k else f"none up to {end}" for _, end, k in schedule)
     sentence = (
         f"A schedule is written, because the best k depends on how many requests run: {bands}; k={best.k} at the "
-        f"{best.running} decided for."
+        f"{best.running} decided for.{_unlike_chosen(pricing, best, schedule)}"
     )
     idle_from = next((start for start, _, k in schedule if k == 0), None)
     if idle_from is not None:
@@ -112,6 +114,17 @@ def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
             f"stay at {idle_from} or more, leave it off."
         )
     return Reason(question="concurrency", sentence=sentence)
+
+
+def _unlike_chosen(pricing: Pricing, best: Priced, schedule: Sequence[Band]) -> str:
+    """Why a schedule's k is not everywhere the one that would be chosen there; empty where it is."""
+    for load in pricing.loads:
+        kept, alone = k_at(schedule, load), best_cell(pricing, load, (best.candidate,))
+        if kept and alone is not None and alone.k != kept:
+            return (f" From one load to the next it changes k only where the middle of the estimate says that another is "
+                    f"better by more than noise ({100 * NOISE:.0f} %): at {load} it asks for k={kept}, where k={alone.k} "
+                    "would be chosen were that the usual load.")
+    return ""
 
 
 def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
