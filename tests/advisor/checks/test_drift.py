@@ -116,6 +116,20 @@ def test_speculation_that_nobody_decided_and_speculation_that_is_gone_are_said()
     assert off.message == "the record advises draft_model with k = 3, this config does not speculate."
 
 
+def test_a_schedules_largest_k_is_told_from_the_k_decided_for():
+    text = APPROVED.emitted.vllm_yaml.replace("num_speculative_tokens: 3", "num_speculative_tokens: 5")
+    schedule = ((1, 8, 5), (9, 64, 3))
+    then = APPROVED.model_copy(update={
+        "decision": APPROVED.decision.model_copy(update={"schedule": schedule, "k": 3}),
+        "emitted": APPROVED.emitted.model_copy(update={"vllm_yaml": text})})
+    assert only(subject(APPROVED.emitted.vllm_yaml), then).message == (
+        "num_speculative_tokens is 3, the record's vllm.yaml has 5, the largest k of its schedule (k = 3 at the load "
+        "decided for).")
+    assert only(subject(synthetic.OFF_YAML, draft=None), then).message == (
+        "the record advises draft_model with k = 3 at the load decided for (num_speculative_tokens is 5, the largest k "
+        "of its schedule), this config does not speculate.")
+
+
 def test_options_the_advice_rests_on_are_warned_of_and_others_only_named():
     text = APPROVED.emitted.vllm_yaml.replace("8192", "16384") + "port: 8001\napi-key: hidden\n"
     found = drift(subject(text), APPROVED)
