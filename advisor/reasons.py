@@ -121,9 +121,9 @@ def _unlike_chosen(pricing: Pricing, best: Priced, schedule: Sequence[Band]) -> 
     for load in pricing.loads:
         kept, alone = k_at(schedule, load), best_cell(pricing, load, (best.candidate,))
         if kept and alone is not None and alone.k != kept:
-            return (f" From one load to the next it changes k only where the middle of the estimate says that another is "
-                    f"better by more than noise ({100 * NOISE:.0f} %): at {load} it asks for k={kept}, where k={alone.k} "
-                    "would be chosen were that the usual load.")
+            return (" From one load to the next it changes k only where the middle of the estimate says that another "
+                    f"is better by more than noise ({100 * NOISE:.0f} %): at {load} it asks for k={kept}, where "
+                    f"k={alone.k} would be chosen were that the usual load.")
     return ""
 
 
