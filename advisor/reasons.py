@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.decision import Choice, best_cell, break_even_length
+from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
@@ -29,10 +30,11 @@ _CREATIVE_SHARE = 0.3
 _HOT = 0.8
 
 
-def _range(quantity: Quantity, unit: str = "") -> str:
+def _range(quantity: Quantity, unit: str, threshold: float) -> str:
     if quantity.low is None or quantity.high is None:
         return f"{quantity.value:.2f}{unit}"
-    return f"{quantity.value:.2f}{unit} ({quantity.low:.2f} to {quantity.high:.2f})"
+    low, high = shown_apart(quantity.low, threshold), shown_apart(quantity.high, threshold)
+    return f"{quantity.value:.2f}{unit} ({low} to {high})"
 
 
 _TASK_NAMES = {Task.JSON_SQL: "JSON or SQL", Task.RAG_LONG_CONTEXT: "answers from long documents"}
@@ -130,7 +132,7 @@ def _unlike_chosen(pricing: Pricing, best: Priced, schedule: Sequence[Band]) -> 
 def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     worth = 100 * pricing.situation.deployment.objective.worthwhile_gain
     what = f"{best.label} with k={best.k} at {best.running} running request{'s' if best.running > 1 else ''}"
-    speed = f"{_range(best.speedup, 'x')} end to end, {_SAID[best.speedup.source]}"
+    speed = f"{_range(best.speedup, 'x', 1.0 + worth / 100)} end to end, {_SAID[best.speedup.source]}"
     if choice.decision.enable is True:
         return Reason(
             question="other",
