@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from advisor.checks.drift import drift
+from advisor.checks.drift import NOTICES, drift
 from advisor.checks.finding import Finding
 from advisor.checks.serve_config import from_yaml
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
@@ -170,3 +171,10 @@ def test_a_secret_inside_an_option_is_named_and_not_quoted():
     (found,) = [f for f in drift(subject(text), APPROVED) if f.code == "SPD916"]
     assert "sk-hidden" not in found.message
     assert "kv-transfer-config" in found.message
+
+
+def test_the_docs_name_each_rules_severity():
+    page = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| SPD91")]
+    told = {code.strip(): severity.strip() for codes, severity in rows for code in codes.split(",")}
+    assert told == {notice.code: notice.severity for notice in NOTICES}
