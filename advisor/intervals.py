@@ -115,3 +115,12 @@ def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
     between = comparison.between_run_spread or 0.0
     starts = len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
     return math.exp(mean), max(0.004, math.hypot(spread, between / math.sqrt(max(1, starts))))
+
+
+def shown_apart(bound: float, threshold: float) -> str:
+    """A bound with two decimals, and with as many more as keep it from reading as the threshold it is held against:
+    1.04998 beside 1.05."""
+    decimals = 2
+    while decimals < 6 and bound != threshold and f"{bound:.{decimals}f}" == f"{threshold:.{decimals}f}":
+        decimals += 1
+    return f"{bound:.{decimals}f}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from advisor.decision import Choice, break_even_length
+from collections.abc import Sequence
+
+from advisor.decision import Choice, best_cell, break_even_length
+from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
-from advisor.schedule import NOISE, warned_of
+from advisor.schedule import NOISE, Band, k_at, warned_of
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -27,10 +30,11 @@ _CREATIVE_SHARE = 0.3
 _HOT = 0.8
 
 
-def _range(quantity: Quantity, unit: str = "") -> str:
+def _range(quantity: Quantity, unit: str, threshold: float) -> str:
     if quantity.low is None or quantity.high is None:
         return f"{quantity.value:.2f}{unit}"
-    return f"{quantity.value:.2f}{unit} ({quantity.low:.2f} to {quantity.high:.2f})"
+    low, high = shown_apart(quantity.low, threshold), shown_apart(quantity.high, threshold)
+    return f"{quantity.value:.2f}{unit} ({low} to {high})"
 
 
 _TASK_NAMES = {Task.JSON_SQL: "JSON or SQL", Task.RAG_LONG_CONTEXT: "answers from long documents"}
@@ -102,7 +106,7 @@ def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     bands = ", ".join(f"k={k} up to {end}" if k else f"none up to {end}" for _, end, k in schedule)
     sentence = (
         f"A schedule is written, because the best k depends on how many requests run: {bands}; k={best.k} at the "
-        f"{best.running} decided for."
+        f"{best.running} decided for.{_unlike_chosen(pricing, best, schedule)}"
     )
     idle_from = next((start for start, _, k in schedule if k == 0), None)
     if idle_from is not None:
@@ -114,10 +118,21 @@ def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     return Reason(question="concurrency", sentence=sentence)
 
 
+def _unlike_chosen(pricing: Pricing, best: Priced, schedule: Sequence[Band]) -> str:
+    """Why a schedule's k is not everywhere the one that would be chosen there; empty where it is."""
+    for load in pricing.loads:
+        kept, alone = k_at(schedule, load), best_cell(pricing, load, (best.candidate,))
+        if kept and alone is not None and alone.k != kept:
+            return (" From one load to the next it changes k only where the middle of the estimate says that another "
+                    f"is better by more than noise ({100 * NOISE:.0f} %): at {load} it asks for k={kept}, where "
+                    f"k={alone.k} would be chosen were that the usual load.")
+    return ""
+
+
 def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     worth = 100 * pricing.situation.deployment.objective.worthwhile_gain
     what = f"{best.label} with k={best.k} at {best.running} running request{'s' if best.running > 1 else ''}"
-    speed = f"{_range(best.speedup, 'x')} end to end, {_SAID[best.speedup.source]}"
+    speed = f"{_range(best.speedup, 'x', 1.0 + worth / 100)} end to end, {_SAID[best.speedup.source]}"
     if choice.decision.enable is True:
         return Reason(
             question="other",

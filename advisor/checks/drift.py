@@ -80,7 +80,7 @@ def drift(subject: Subject, approved: Record) -> tuple[Finding, ...]:
         *_gpu(subject, approved),
         *_target(subject, approved),
         *_draft(subject, approved),
-        *_speculation(subject.config, then),
+        *_speculation(subject.config, then, approved),
         *_options(subject.config, then, any(group.kind == "linear" for group in approved.provenance.target.attention)),
         *_environment(subject, approved),
         *_load(subject, approved),
@@ -177,7 +177,7 @@ def _same_name(then: str, now: str) -> bool:
     return bool(paths) and last[0] == last[1]
 
 
-def _speculation(now: ServeConfig, then: ServeConfig) -> Iterator[Finding]:
+def _speculation(now: ServeConfig, then: ServeConfig, approved: Record) -> Iterator[Finding]:
     decided, asked = _settings(then), _settings(now)
     if not decided and not asked:
         return
@@ -186,12 +186,28 @@ def _speculation(now: ServeConfig, then: ServeConfig) -> Iterator[Finding]:
         yield SPECULATION.finding("the record advises no speculation, this config speculates: nobody decided that",
                                   where="speculative-config", line=line)
     elif not asked:
-        yield SPECULATION.finding(f"the record advises {decided.get('method')} with k = "
-                                  f"{decided.get('num_speculative_tokens')}, this config does not speculate")
+        most = decided.get(_K)
+        text = f"the record advises {decided.get('method')} with k = {most}"
+        if _above_decided(approved, most):
+            text = (f"the record advises {decided.get('method')} with k = {approved.decision.k} at the load decided "
+                    f"for ({_K} is {most}, the largest k of its schedule)")
+        yield SPECULATION.finding(f"{text}, this config does not speculate")
     else:
         for key, was, value in _differences(decided, asked):
-            yield SPECULATION.finding(f"{key} is {value}, the record decided for {was}",
-                                      where=f"speculative-config.{key}", line=now.line(("speculative-config", key)))
+            text = f"{key} is {value}, the record decided for {was}"
+            if key == _K and _above_decided(approved, decided.get(_K)):
+                text = (f"{key} is {value}, the record's vllm.yaml has {was}, the largest k of its schedule (k = "
+                        f"{approved.decision.k} at the load decided for)")
+            yield SPECULATION.finding(text, where=f"speculative-config.{key}",
+                                      line=now.line(("speculative-config", key)))
+
+
+_K = "num_speculative_tokens"
+
+
+def _above_decided(approved: Record, most: object) -> bool:
+    """Whether the engine is started with a schedule's largest k, and that is not the k decided for."""
+    return bool(approved.decision.schedule) and most != approved.decision.k
 
 
 def _settings(config: ServeConfig) -> dict[str, Any]:

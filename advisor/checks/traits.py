@@ -14,6 +14,7 @@ from profiles.catalog.models import find_head, find_model
 from profiles.catalog.mtp import mtp_family, refused_mtp, stated_layers
 from profiles.catalog.releases import Release
 from profiles.catalog.shapes import ModelShape
+from profiles.methods import full_settings
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 _VISION = ("vision_config", "audio_config", "vision_tower_config", "visual", "mm_vision_tower")
@@ -281,3 +282,32 @@ def timed_here(subject: Subject) -> bool:
         arm.candidate.method == speculation.method and any(step.k == speculation.k for step in arm.steps)
         for evidence in subject.evidence if evidence.trial is not None for arm in evidence.trial.arms
     )
+
+
+def matched_share(subject: Subject) -> float | None:
+    """Share of the steps for which this very lookup found a draft, as a trial measured it, else as a replay of recorded
+    outputs gave it; None where neither did."""
+    speculation = subject.speculation
+    if speculation is None:
+        return None
+    trials = [evidence.trial for evidence in subject.evidence if evidence.trial is not None]
+    requests = [request for trial in trials for arm in trial.arms if arm.candidate.method == speculation.method
+                and _same_settings(speculation.method, arm.candidate.settings, speculation.settings)
+                for request in arm.requests if request.drafted and request.steps]
+    if requests:
+        return sum(request.drafted[0] for request in requests) / sum(request.steps for request in requests)
+    task = subject.workload.task if subject.workload is not None else None
+    for evidence in reversed(subject.evidence):
+        for curve in evidence.replay.curves if evidence.replay is not None else ():
+            own = next((points for name, points in curve.by_task.items() if name.value == task and points), curve.by_k)
+            if own and curve.method == speculation.method and _same_settings(
+                    speculation.method, curve.settings, speculation.settings):
+                # Of the deepest k, as the advice takes it: the share hardly depends on k.
+                return own[-1].matched_share.value
+    return None
+
+
+def _same_settings(name: str, stated: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether two ways to look up find the same drafts, defaults written out."""
+    one = full_settings(name, stated)
+    return one == full_settings(name, {key: asked[key] for key in one if key in asked})

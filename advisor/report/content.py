@@ -20,6 +20,7 @@ from advisor.report.wording import (
     span,
     speedup,
     times,
+    worthwhile,
 )
 from profiles.deployment import Goal
 from profiles.methods import METHODS
@@ -124,7 +125,7 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
             "off": "Nothing considered here can be advised",
         }[verdict]
         return f"{known} at {load}."
-    interval = span(decision.speedup_low, decision.speedup_high)
+    interval = span(decision.speedup_low, decision.speedup_high, apart=worthwhile(record))
     range_words = "" if interval == "–" else f" (80 % interval {interval}×)"
     source = SOURCE_WORDS[decision.speedup_source]
     value = f"{times(decision.speedup)}{range_words}, {source}"
@@ -142,7 +143,7 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
 
 def _open(record: Record) -> str:
     """Why an abstention's interval decides nothing."""
-    decision, least = record.decision, 1.0 + record.deployment.objective.worthwhile_gain
+    decision, least = record.decision, worthwhile(record)
     low, high = decision.speedup_low, decision.speedup_high
     if low is not None and high is not None and not low <= least <= high:
         return "it rests on timings that other work disturbed"
@@ -160,7 +161,8 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
             facts.append(("k by running requests", schedule_words(decision.schedule)))
     facts.append(("Decided for", requests(decision.running)))
     if decision.speedup is not None:
-        facts.append(("Speed-up, end to end", speedup(decision.speedup, decision.speedup_low, decision.speedup_high)))
+        low, high = decision.speedup_low, decision.speedup_high
+        facts.append(("Speed-up, end to end", speedup(decision.speedup, low, high, apart=worthwhile(record))))
         facts.append(("Source", SOURCE_WORDS[decision.speedup_source]))
     gain = percent(record.deployment.objective.worthwhile_gain)
     if decision.probability_of_gain is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from advisor.record import Memory, Priced, Record
-from advisor.report.curves import Curve, cannot_run, stated, without_figures
-from advisor.report.wording import LIMIT_WORDS, count, gib, number, percent, plain, span, times
+from advisor.record import Memory, Record
+from advisor.report.candidate_verdict import why
+from advisor.report.curves import Curve, stated, without_figures
+from advisor.report.wording import count, gib, number, percent, plain, span, times, worthwhile
 from profiles.workload import Lengths
 
 
@@ -107,12 +107,13 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     cannot run, or fits at no k, has no figures."""
     rows: list[tuple[str, ...]] = []
     strong = set()
+    advised = next((curve.headline for curve in found if curve.chosen), None) if record.decision.enable else None
     for curve in found:
         cell, spoken = curve.headline, stated(record, curve)
         if cell is None or spoken is None:
             continue
         if without_figures(curve):
-            rows.append((plain(curve.label), *["–"] * 6, why(record, curve, cell, spoken.value)))
+            rows.append((plain(curve.label), *["–"] * 6, why(record, curve, cell, spoken.value, advised)))
             continue
         if curve.chosen and record.decision.enable:
             strong.add(len(rows))
@@ -121,11 +122,11 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
                 plain(curve.label),
                 str(cell.k),
                 times(spoken.value),
-                span(spoken.low, spoken.high),
+                span(spoken.low, spoken.high, apart=worthwhile(record)),
                 percent(spoken.chance),
                 number(cell.acceptance_length.value),
                 number(cell.tokens_per_s.value),
-                why(record, curve, cell, spoken.value),
+                why(record, curve, cell, spoken.value, advised),
             )
         )
     null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
@@ -160,46 +161,6 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
         "verdict",
     )
     return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
-
-
-def why(record: Record, curve: Curve, cell: Priced, speedup: float) -> str:
-    """Why a candidate is or is not the one advised, given the speed-up stated for it."""
-    if curve.chosen and record.decision.enable:
-        return "advised"
-    limit = LIMIT_WORDS[cell.limited_by]
-    if cannot_run(curve):
-        return "cannot run"
-    if not cell.fits:
-        return "does not fit in memory"
-    if cell.meets_slo is False:
-        return f"misses the SLO{missed(record, cell)}" + (f": {limit}" if limit else "")
-    if curve.chosen and record.decision.enable is None:
-        return "not decided" + (f": {limit}" if limit else "")
-    if speedup < 1:
-        verdict = "loses"
-    elif speedup < 1 + record.deployment.objective.worthwhile_gain:
-        verdict = "gains too little"
-    else:
-        # Where nothing is advised, an estimate that large was too uncertain to act on.
-        verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
-        if record.decision.enable and speedup >= (record.decision.speedup or math.inf):
-            # A head whose match is confirmed, or a gain that is surer, comes before a larger guess.
-            return "no better once doubts count"
-    return verdict + (f": {limit}" if limit else "")
-
-
-def missed(record: Record, cell: Priced) -> str:
-    """Which limit on latency a cell misses, with the figures: ` (TPOT 74 ms, at most 60)`."""
-    objective = record.deployment.objective
-    found = [
-        f"{name} {number(value)} ms, at most {limit:g}"
-        for name, value, limit in (
-            ("TTFT", cell.ttft_ms.value if cell.ttft_ms is not None else None, objective.ttft_ms),
-            ("TPOT", cell.tpot_ms.value, objective.tpot_ms),
-        )
-        if value is not None and limit is not None and value > limit
-    ]
-    return f" ({'; '.join(found)})" if found else ""
 
 
 def position_table(record: Record) -> Table:

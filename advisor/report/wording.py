@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
+from advisor.intervals import shown_apart
+from advisor.record import Record
 from profiles.schema import Quantity, Source
 
 SOURCE_WORDS: Final[dict[Source, str]] = {
@@ -83,12 +85,14 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
 
 
-def span(low: float | None, high: float | None, *, unit: str = "") -> str:
-    """An interval: 1.31–1.55; a dash where there is none."""
+def span(low: float | None, high: float | None, *, unit: str = "", apart: float | None = None) -> str:
+    """An interval: 1.31–1.55; a dash where there is none. `apart`: a threshold that no end may be rounded onto."""
     if low is None and high is None:
         return "–"
     if low is None or high is None:
         return f"≤ {number(high)}{unit}" if low is None else f"≥ {number(low)}{unit}"
+    if apart is not None and any(shown_apart(end, apart) != f"{end:.2f}" for end in (low, high)):
+        return f"{shown_apart(low, apart)}–{shown_apart(high, apart)}{unit}"
     return f"{_even(low, high)}{unit}"
 
 
@@ -101,9 +105,14 @@ def _even(low: float, high: float) -> str:
     return f"{low:,.0f}–{high:,.0f}"
 
 
-def speedup(value: float, low: float | None, high: float | None) -> str:
+def speedup(value: float, low: float | None, high: float | None, *, apart: float | None = None) -> str:
     """1.42× (1.31–1.55)."""
-    return times(value) if low is None and high is None else f"{times(value)} ({span(low, high)})"
+    return times(value) if low is None and high is None else f"{times(value)} ({span(low, high, apart=apart)})"
+
+
+def worthwhile(record: Record) -> float:
+    """The speed-up that a bound is held against."""
+    return 1.0 + record.deployment.objective.worthwhile_gain
 
 
 def quantity(q: Quantity, unit: str = "") -> str:

@@ -1,7 +1,8 @@
-from advisor.decision import decide
+from advisor.decision import best_cell, decide
 from advisor.prediction import price
 from advisor.reasons import write_reasons
 from advisor.record import Reason
+from advisor.schedule import k_at
 from advisor.situation import Situation
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
@@ -102,3 +103,20 @@ def test_a_schedule_that_cannot_be_written_still_says_where_to_turn_it_off() -> 
     assert decision.schedule is None
     text = sentence(reasons_of(situation), "concurrency")
     assert f"for loads that stay at {decision.crossover_load} or more it should be off" in text
+
+
+def test_a_schedule_that_keeps_another_k_than_would_be_chosen_at_a_load_says_why() -> None:
+    pricing = price(gpu_situation(candidates=[{"method": "eagle3", "draft": "head", "k": "1-5"}], concurrency=4,
+                                  engine={"max_num_seqs": 256}, tasks="code"))
+    choice = decide(pricing)
+    schedule, best = choice.decision.schedule, choice.best
+    assert schedule is not None
+    assert best is not None
+    alone = {load: best_cell(pricing, load, (best.candidate,)) for load in pricing.loads}
+    unlike = [(load, k_at(schedule, load), cell.k) for load, cell in alone.items()
+              if cell is not None and k_at(schedule, load) not in (0, cell.k)]
+    text = sentence(write_reasons(pricing, choice), "concurrency")
+    assert unlike
+    load, kept, chosen = unlike[0]
+    assert f"at {load} it asks for k={kept}, where k={chosen} would be chosen" in text
+    assert "better by more than noise (2 %)" in text

@@ -129,9 +129,10 @@ def _no_room(subject: Subject) -> Iterable[Fault]:
     running = tokens // width
     if tokens > most * ridge:
         what = f"{running} requests run at once" if load is not None else f"up to {running} requests may run at once"
-        yield Fault(where, f"{what}, {tokens} tokens to verify in a step at k={speculation.k}: this GPU is "
-                           f"compute-bound from "
-                    f"about {ridge:.0f} tokens on, so at high concurrency (batch size) speculation loses throughput.")
+        yield Fault(where, f"{what}, {tokens} tokens to verify in a step at k={speculation.k}: by its roofline this "
+                           f"GPU is compute-bound from about {ridge:.0f} tokens on, so at high concurrency (batch "
+                           "size) each drafted token costs time and the gain in throughput shrinks. Whether it turns "
+                           "into a loss depends on how many are accepted, which this rule does not price.")
 
 
 def _short_outputs(subject: Subject) -> Iterable[Fault]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from advisor.checks import traits
 from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from advisor.release_rules import refused_window
@@ -13,6 +14,7 @@ _NGRAM = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 32\nspecula
           "  num_speculative_tokens: 3\n")
 _LITTLE_TO_COPY = frozenset({"chat", "creative", "translation", "reasoning", "math"})
 _LONG_MIN, _LONG_MAX = 8, 32
+_MOST_STEPS = 0.5
 
 
 def _is_ngram(subject: Subject) -> bool:
@@ -60,7 +62,14 @@ def _little_to_copy(subject: Subject) -> Iterable[Fault]:
     speculation, workload = subject.speculation, subject.workload
     if speculation is None or not speculation.is_lookup or workload is None or workload.task is None:
         return
-    if workload.task.strip().lower().replace("-", "_") in _LITTLE_TO_COPY:
+    found = traits.matched_share(subject)
+    if found is not None:
+        # What was counted on this deployment's own text says it better than the kind of text.
+        if found < _MOST_STEPS:
+            yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the "
+                                                    f"text so far: in the evidence given {100 * found:.0f} % of the "
+                                                    "steps find a draft at all.")
+    elif workload.task.strip().lower().replace("-", "_") in _LITTLE_TO_COPY:
         yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the text so "
                                                 f"far, "
                     f"and {workload.task} outputs repeat little of it: most steps get no n-gram match.")

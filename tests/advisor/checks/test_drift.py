@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from advisor.checks.drift import drift
+from advisor.checks.drift import NOTICES, drift
 from advisor.checks.finding import Finding
 from advisor.checks.serve_config import from_yaml
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
@@ -116,6 +117,20 @@ def test_speculation_that_nobody_decided_and_speculation_that_is_gone_are_said()
     assert off.message == "the record advises draft_model with k = 3, this config does not speculate."
 
 
+def test_a_schedules_largest_k_is_told_from_the_k_decided_for():
+    text = APPROVED.emitted.vllm_yaml.replace("num_speculative_tokens: 3", "num_speculative_tokens: 5")
+    schedule = ((1, 8, 5), (9, 64, 3))
+    then = APPROVED.model_copy(update={
+        "decision": APPROVED.decision.model_copy(update={"schedule": schedule, "k": 3}),
+        "emitted": APPROVED.emitted.model_copy(update={"vllm_yaml": text})})
+    assert only(subject(APPROVED.emitted.vllm_yaml), then).message == (
+        "num_speculative_tokens is 3, the record's vllm.yaml has 5, the largest k of its schedule (k = 3 at the load "
+        "decided for).")
+    assert only(subject(synthetic.OFF_YAML, draft=None), then).message == (
+        "the record advises draft_model with k = 3 at the load decided for (num_speculative_tokens is 5, the largest k "
+        "of its schedule), this config does not speculate.")
+
+
 def test_options_the_advice_rests_on_are_warned_of_and_others_only_named():
     text = APPROVED.emitted.vllm_yaml.replace("8192", "16384") + "port: 8001\napi-key: hidden\n"
     found = drift(subject(text), APPROVED)
@@ -156,3 +171,10 @@ def test_a_secret_inside_an_option_is_named_and_not_quoted():
     (found,) = [f for f in drift(subject(text), APPROVED) if f.code == "SPD916"]
     assert "sk-hidden" not in found.message
     assert "kv-transfer-config" in found.message
+
+
+def test_the_docs_name_each_rules_severity():
+    page = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| SPD91")]
+    told = {code.strip(): severity.strip() for codes, severity in rows for code in codes.split(",")}
+    assert told == {notice.code: notice.severity for notice in NOTICES}

@@ -1,0 +1,75 @@
+"""Why a candidate is or is not the one advised, in the words of a report's table."""
+
+from __future__ import annotations
+
+import math
+
+from advisor.record import Priced, Record
+from advisor.report.curves import Curve, cannot_run
+from advisor.report.wording import LIMIT_WORDS, number
+
+
+def why(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Priced | None = None) -> str:
+    """Why a candidate is or is not the one advised, given the speed-up stated for it and the cell advised."""
+    if curve.chosen and record.decision.enable:
+        return "advised"
+    limit = LIMIT_WORDS[cell.limited_by]
+    if cannot_run(curve):
+        return "cannot run"
+    if not cell.fits:
+        return "does not fit in memory"
+    if cell.meets_slo is False:
+        return f"misses the SLO{missed(record, cell)}" + (f": {limit}" if limit else "")
+    if curve.chosen and record.decision.enable is None:
+        return "not decided" + (f": {limit}" if limit else "")
+    if speedup < 1:
+        verdict = "loses"
+    elif speedup < 1 + record.deployment.objective.worthwhile_gain:
+        verdict = "gains too little"
+    else:
+        # Where nothing is advised, an estimate that large was too uncertain to act on.
+        verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
+        if record.decision.enable and speedup >= (record.decision.speedup or math.inf):
+            # A head whose match is confirmed, or a gain that is surer, comes before a larger guess.
+            return "no better once doubts count"
+        if advised is not None:
+            limit = _behind(cell, advised)
+    return verdict + (f": {limit}" if limit else "")
+
+
+def missed(record: Record, cell: Priced) -> str:
+    """Which limit on latency a cell misses, with the figures: ` (TPOT 74 ms, at most 60)`."""
+    objective = record.deployment.objective
+    found = [
+        f"{name} {number(value)} ms, at most {limit:g}"
+        for name, value, limit in (
+            ("TTFT", cell.ttft_ms.value if cell.ttft_ms is not None else None, objective.ttft_ms),
+            ("TPOT", cell.tpot_ms.value, objective.tpot_ms),
+        )
+        if value is not None and limit is not None and value > limit
+    ]
+    return f" ({'; '.join(found)})" if found else ""
+
+
+_ALIKE = 0.005
+"""Smaller differences, in logarithms, are none that a table shows."""
+
+
+def _behind(cell: Priced, advised: Priced) -> str:
+    """What a candidate that gains has less or more of than the one advised: what keeps it from k + 1 (`limited_by`) may
+    keep the other from it just as much. Empty where nothing that a table shows tells them apart."""
+    if cell.limited_by == "memory" != advised.limited_by:
+        return LIMIT_WORDS["memory"]
+    fewer = math.log(advised.acceptance_length.value / cell.acceptance_length.value)
+    longer = math.log(cell.step_ms.value / advised.step_ms.value)
+    if fewer >= max(longer, _ALIKE):
+        return (f"fewer tokens per step ({cell.acceptance_length.value:.2f} against "
+                f"{advised.acceptance_length.value:.2f})")
+    if longer >= _ALIKE:
+        more = {"drafting": cell.draft_ms - advised.draft_ms, "verifying": cell.verify_ms - advised.verify_ms,
+                "overhead": cell.overhead_ms - advised.overhead_ms}
+        return (f"its step takes longer ({cell.step_ms.value:.1f} ms against {advised.step_ms.value:.1f} ms), most of "
+                f"that {max(more, key=lambda name: more[name])}")
+    if cell.ttft_ms is not None and advised.ttft_ms is not None and cell.ttft_ms.value > advised.ttft_ms.value:
+        return "its prompts take longer"
+    return ""
