@@ -17,7 +17,7 @@ from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Re
 from advisor.room_reasons import SPREAD, room_warnings
 from advisor.situation import Situation
 from advisor.workload_load import workload_used
-from profiles.deployment import NO_SPECULATION
+from profiles.deployment import NO_SPECULATION, spoken
 from profiles.methods import method
 from profiles.schema import Source
 from profiles.version import __version__
@@ -193,9 +193,9 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
     warnings += [note] if note is not None else []
     trial = situation.trial
     if trial is not None:
-        warnings += [f"{item.arm}: {item.message}" for item in trial.implausible if item.severity != "info"]
+        warnings += [f"{spoken(item.arm)}: {item.message}" for item in trial.implausible if item.severity != "info"]
         warnings += [
-            f"{arm.candidate.label}: {arm.status.value}{f' ({arm.error})' if arm.error else ''}"
+            f"{spoken(arm.candidate.label)}: {arm.status.value}{f' ({arm.error})' if arm.error else ''}"
             for arm in trial.arms
             if arm.status.value not in ("done", "skipped")
         ]

@@ -12,7 +12,7 @@ from advisor.record import Priced
 from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import Evidence, PairedBlock, TrialEvidence
-from profiles.schema import SCHEMA_VERSION, Source
+from profiles.schema import SCHEMA_VERSION, Source, counted
 from profiles.version import __version__
 
 _NOISE_FLOOR = 0.004
@@ -117,6 +117,7 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         pricing.traffic.context_tokens,
     )
     cell = f"{best.label} at k={best.k}"
+    running = counted(best.running, "running request")
     if pricing.disturbed(best.candidate):
         return (
             f"the trial again on a quiet machine, with a `--budget` that reaches the paired comparison of {cell}: "
@@ -124,7 +125,7 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         )
     if pricing.paired(best.candidate, best.k, best.running) is not None:
         return (
-            f"more paired blocks of {cell} and {best.running} running requests (`specadvise trial` with a larger "
+            f"more paired blocks of {cell} and {running} (`specadvise trial` with a larger "
             "`--budget`): the measured interval still holds the worthwhile gain"
         )
     guessed = (Source.ASSUMED, Source.MODELLED)
@@ -135,12 +136,12 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         )
     if step.source in guessed:
         return (
-            f"a trial on this hardware at {best.running} running requests: the step time of {best.label} is modelled, "
+            f"a trial on this hardware at {running}: the step time of {best.label} is modelled, "
             f"good to {100 * step.ratio_log_sd:.0f} % only"
         )
     if acceptance_sd >= step.ratio_log_sd:
         return f"a trial of {cell} with more prompts: acceptance is known to {100 * acceptance_sd:.0f} % only"
     return (
-        f"a paired comparison of {cell} at {best.running} running requests (`specadvise trial` with a larger "
+        f"a paired comparison of {cell} at {running} (`specadvise trial` with a larger "
         "`--budget`): the step times alone leave the worthwhile gain inside the interval"
     )

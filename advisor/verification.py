@@ -341,9 +341,9 @@ def _advice(seen: _Seen, found: Sequence[Promise], verdict: Verdict, yields: Seq
     if verdict == "undecided" and seen.load is not None and not seen.idle and any(
             one.code == "load" and one.verdict == "undecided" for one in found):
         return "advise_again", None, (
-            f"Run `specadvise advise` again for {shown(seen.at)} running requests, with this evidence (`specadvise "
-            "probe server URL --save evidence.json`): the record was decided for another load, and what it promises "
-            "does not reach this one.")
+            f"Run `specadvise advise` again for {shown(seen.at)} running request{'s' * (seen.at != 1)}, with this "
+            "evidence (`specadvise probe server URL --save evidence.json`): the record was decided for another load, "
+            "and what it promises does not reach this one.")
     if verdict == "undecided":
         if watch_s:
             return "watch_longer", None, (f"Watch for about {_time(watch_s)} of such traffic: `--window "

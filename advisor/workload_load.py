@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from advisor.situation import Situation
+from profiles.schema import counted
 from profiles.traffic import RequestsEvidence
 from profiles.workload import Lengths, Workload
 
@@ -99,7 +100,7 @@ def traffic_of(situation: Situation) -> Traffic:
             assumptions.append(f"load not stated: {rate:.2f} requests per second as recorded")
         else:
             running, load = ASSUMED_CONCURRENCY, ASSUMED
-            assumptions.append(f"load not stated: {running:.0f} running requests assumed")
+            assumptions.append(f"load not stated: {counted(round(running), 'running request')} assumed")
     if not workload.temperature_stated:
         assumptions.append(
             "temperature not stated: 0 as in the trial" if trial is not None else

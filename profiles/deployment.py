@@ -218,6 +218,11 @@ NO_SPECULATION = Candidate(method="none", k=(1,))
 """The null candidate: priced by the same code as every other."""
 
 
+def spoken(label: str) -> str:
+    """A candidate's label in a sentence: the null candidate in words, the others as they are."""
+    return "no speculation" if label == NO_SPECULATION.label else label
+
+
 class Goal(str, Enum):
     """What better means."""
 

@@ -30,6 +30,16 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def counted(number: float, noun: str) -> str:
+    """`1 running request`, `2,500 running requests`."""
+    return f"{number:,.10g} {noun}{'' if number == 1 else 's'}"
+
+
+def as_sentence(text: str) -> str:
+    """The text with a capital at its beginning, where that is no name that people write small (vLLM)."""
+    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+
+
 # --- numbers -------------------------------------------------------------------------------------------------------
 # Every number that crosses a border is one of these: finite, no boolean, and within what a deployment can have. The
 # upper bounds are far beyond any machine; they are there so that a slip (a unit, a stray exponent) is said at the

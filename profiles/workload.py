@@ -81,7 +81,7 @@ class Sampling(Schema):
     """How tokens are drawn. Hot sampling lowers acceptance; min_p and logit_bias are refused with speculation."""
 
     temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
-    """Sampling temperature; 0 is greedy."""
+    """Sampling temperature; 0 is greedy. Left out, anything between 0 and 1 is assumed (vLLM's own default is 1)."""
     top_p: Annotated[float, Field(gt=0, le=1), number] = 1.0
     """Nucleus sampling mass."""
     top_k: Annotated[int, Field(ge=-1, le=10**7), number] = -1

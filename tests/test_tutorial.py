@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.page_figures import figures, moved
 from tests.tutorial_page import ROOT, masked, run, steps
 
 
@@ -23,7 +24,11 @@ LIGHT = [step for step in steps() if step.kind == "light"]
 def test_a_light_command_succeeds_and_says_what_the_page_shows(step, folder: Path) -> None:
     done = run([step.command], folder, 300)
     assert done.returncode == 0, done.stderr
-    assert masked(step.shown) in masked(done.stdout)
+    at = masked(done.stdout).find(masked(step.shown))
+    assert at >= 0
+    before = masked(done.stdout)[:at]
+    now = figures(done.stdout)[before.count("#"):][:len(figures(step.shown))]
+    assert moved(step.shown, " ".join(now)) == [], "write what the command prints now into docs/tutorial.md"
 
 
 def test_the_files_that_the_page_speaks_of_are_there(folder: Path) -> None:

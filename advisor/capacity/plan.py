@@ -181,8 +181,8 @@ def _rates(pricing: Pricing, question: Question) -> _Rates:
             running = each * pricing.situation.deployment.engine.data_parallel_size
             running = min(running, pricing.traffic.running or running)
             usual = running / (pricing.request(NO_SPECULATION, 0, each).total_ms / 1000.0)
-            assumptions.append(f"{running:g} running requests are {usual:.3g} arriving per second without "
-                               "speculation (Little's law)")
+            assumptions.append(f"{running:g} running {'request is' if running == 1 else 'requests are'} {usual:.3g} "
+                               "arriving per second without speculation (Little's law)")
     peak = question.peak_rate_rps
     if peak is None and usual is not None:
         ratio = _peak_to_mean(pricing)

@@ -14,6 +14,7 @@ from advisor.capacity.document import ArmPlan, CapacityPlan, Variant
 from advisor.capacity.words import ShortNames, full_name, short_names, why_k
 from advisor.record import whole_requests
 from advisor.report.wording import count, number, percent, plain
+from profiles.schema import counted
 
 _SHOWN_GROWTH = (1.0, 2.0, 5.0, 10.0)
 _LIMIT_WORDS = {
@@ -243,7 +244,7 @@ def _hurt(arm: ArmPlan) -> list[str]:
     if arm.hurts_from_running is None and arm.hurts_from_rate_rps is None:
         lines.append(f"{name}: hurts at no load that was looked at")
     if arm.hurts_from_running is not None:
-        lines.append(f"{name}: no k gains from {arm.hurts_from_running} running requests on")
+        lines.append(f"{name}: no k gains from {counted(arm.hurts_from_running, 'running request')} on")
     if arm.hurts_from_rate_rps is not None:
         lines.append(f"{name}: requests take longer than without it from {_rate(arm.hurts_from_rate_rps)} requests/s "
                      "of one replica on")

@@ -234,7 +234,10 @@ def parse_case(row: object) -> Case:
             "parameters than there are"
         )
     measured, odd = _measured(row, k)
-    task = _text(row, "task")
+    task, family = _text(row, "task"), _text(row, "task_family")
+    if family is not None and family_of(family) is None:
+        odd.append(f"task_family is {_shown(family)}, which is no known one ({', '.join(t.value for t in Task)}): "
+                   "task says it, where it does; else nothing is known of the text")
     return Case(
         id=row.get("id"),
         gpu=_text(row, "gpu"),
@@ -256,7 +259,7 @@ def parse_case(row: object) -> Case:
         load_value=value,
         temperature=_number(row, "temperature", 0.0, 5.0),
         task=task,
-        family=family_of(_text(row, "task_family"), task),
+        family=family_of(family, task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
         output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
         metric=_text(row, "metric"),

@@ -147,6 +147,10 @@ def remarks(case: Case, card: CardFacts, target: TargetFacts, draft: DraftFacts,
     if case.gpu is None:
         notes.append(f"gpu is null: {card.name} is assumed")
         variance += _CARD**2
+    if case.n_gpus is None and case.tensor_parallel is None and devices > 1:
+        fits = target.params * target.bits / 8.0 / 2.0**30 <= card.memory_gib * devices
+        notes.append(f"n_gpus is null: {devices:.0f} x {card.name} are assumed, "
+                     + ("as many as hold the weights" if fits else "which do not hold the weights"))
     if case.load_kind is None:
         notes.append("no load is stated: one request at a time is assumed")
         variance += _LOAD**2

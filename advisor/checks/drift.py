@@ -23,7 +23,7 @@ from profiles.catalog.models import normal_id
 from profiles.catalog.releases import version_tuple
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
-from profiles.schema import shown
+from profiles.schema import counted, shown
 
 if TYPE_CHECKING:
     from advisor.record import Record
@@ -275,7 +275,7 @@ def _load(subject: Subject, approved: Record) -> Iterator[Finding]:
     crossover = approved.decision.crossover_load
     if expected is None or crossover is None or not approved.decision.enable or expected < crossover:
         return
-    yield LOAD.finding(f"{expected} running requests are expected; the record was decided for "
+    yield LOAD.finding(f"{counted(expected, 'running request')} expected; the record was decided for "
                        f"{approved.decision.running}, and its candidate no longer gains from {crossover} on")
 
 

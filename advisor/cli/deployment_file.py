@@ -134,12 +134,15 @@ def _sentence(detail: ErrorDetails, stated: Stated) -> str:
         owner = _model_at(place[:-1])
         names = sorted(owner.model_fields) if owner else []
         near = difflib.get_close_matches(str(place[-1]), names, n=1)
-        elsewhere = next((f"{_dotted(p)}" for p in _all_fields() if p[-1] == place[-1]), None)
+        fields = {p[-1]: _dotted(p) for p in reversed(_all_fields())}
+        alike = difflib.get_close_matches(str(place[-1]), [str(name) for name in fields], n=1, cutoff=0.8)
         hint = (
             f"did you mean {near[0]!r}?"
             if near
-            else f"it belongs under {elsewhere}"
-            if elsewhere
+            else f"it belongs under {fields[place[-1]]}"
+            if place[-1] in fields
+            else f"did you mean {fields[alike[0]]}?"
+            if alike
             else f"expected one of {', '.join(names)}"
         )
         return (
@@ -223,12 +226,11 @@ def _expected_at(place: KeyPath) -> str:
 
 
 def _all_fields() -> list[KeyPath]:
-    return [
-        (section, name)
-        for section in Deployment.model_fields
-        if (model := _model_at((section,))) is not None
-        for name in model.model_fields
-    ]
+    """The fields of every section and, after those, of the groups in it."""
+    sections = [(section, name) for section in Deployment.model_fields
+                if (model := _model_at((section,))) is not None for name in model.model_fields]
+    return [*sections, *((*place, name) for place in sections
+                         if (model := _model_at(place)) is not None for name in model.model_fields)]
 
 
 def _model_at(place: KeyPath) -> type[BaseModel] | None:

@@ -55,6 +55,9 @@ _EXAMPLES: dict[tuple[str, ...], Any] = {
     ("sources", "recordings"): ["requests.jsonl"],
 }
 
+# What the schema has a value for and the advice does not take it: left out is another thing than stated at it.
+_NO_DEFAULT = {("workload", "sampling", "temperature")}
+
 
 def template(target: str | None = None) -> str:
     """The file as text: only `target` is live; every other field is commented out, at its default or an example."""
@@ -86,7 +89,9 @@ def _nested(section: str, name: str, info: FieldInfo) -> list[str]:
     if group is not None and info.default is not None and (section, name) not in _EXAMPLES:
         lines = [f"  {name}:"]
         for inner, inner_info in group.model_fields.items():
-            lines += [*_prose(inner_info.description or "", "    "), f"    #{_dump(inner, _plain(inner_info.default))}"]
+            note = "  # example" if (section, name, inner) in _NO_DEFAULT else ""
+            lines += [*_prose(inner_info.description or "", "    "),
+                      f"    #{_dump(inner, _plain(inner_info.default))}{note}"]
         return lines
     return _field((section, name), info, "  ")
 

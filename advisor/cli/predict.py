@@ -117,6 +117,6 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
     if not quiet:
         if unread:
             click.echo(_unread_sentence(unread), err=True)
-        click.echo(f"{count} cases, {refused} without a prediction", err=True)
+        click.echo(f"{count} case{'' if count == 1 else 's'}, {refused} without a prediction", err=True)
     if refused == count:
         raise InputError(f"{cases}: no line could be priced; each line of the answer says why")

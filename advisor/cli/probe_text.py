@@ -154,9 +154,10 @@ def _headroom_rows(headroom: Headroom) -> Rows:
     def tokens(value: int | None) -> str:
         return UNKNOWN if value is None else f"{value:,} tokens of KV"
 
+    drafted = f"draft {size(headroom.draft_weights_gib)}" if headroom.draft_weights_gib else "no draft"
     return [
         ("usable", f"{size(headroom.usable_gib)} of {size(headroom.gpu_memory_gib)}"),
-        ("weights", f"target {size(headroom.target_weights_gib)}, draft {size(headroom.draft_weights_gib)}"),
+        ("weights", f"target {size(headroom.target_weights_gib)}, {drafted}"),
         ("graphs and activations", size(headroom.overhead_gib)),
         ("room for KV", f"{size(headroom.kv_room_gib)}, {tokens(headroom.kv_tokens)} "
                         f"({headroom.kv_bytes_per_token:,.0f} bytes each)"),

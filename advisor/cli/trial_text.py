@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from advisor.cli.trial_progress import clock
+from profiles.deployment import spoken
 from profiles.evidence import ArmEvidence, ArmStatus, PairedComparison, TrialEvidence
 
 
@@ -30,13 +31,13 @@ def _lines(trial: TrialEvidence) -> Iterator[str]:
         yield from _comparison(trial.comparison)
     for finding in trial.implausible:
         yield ""
-        yield f"{finding.severity.upper()} {finding.arm}: {finding.message}"
+        yield f"{finding.severity.upper()} {spoken(finding.arm)}: {finding.message}"
 
 
 def _arm(arm: ArmEvidence) -> Iterator[str]:
     start = f", started in {arm.start_s:.0f} s" if arm.start_s is not None else ""
     status = "" if arm.status is ArmStatus.DONE else f" - {arm.status.value.replace('_', ' ')}"
-    yield f"{arm.candidate.label}{status}{start}" + (f": {arm.error}" if arm.error else "")
+    yield f"{spoken(arm.candidate.label)}{status}{start}" + (f": {arm.error}" if arm.error else "")
     steps = sum(request.steps for request in arm.requests)
     if steps:
         width = max(len(request.drafted) for request in arm.requests)

@@ -21,12 +21,14 @@ from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import TrialEvidence
 from profiles.methods import method
-from profiles.schema import Source
+from profiles.schema import Source, counted
 
 _KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 _MISFIT_LOG_SD = 0.08
 """How far a step's true time may well be from a sum of parts. Assumed: the fit alone misses the cells of the CPU pair
 that the tests hold by 3.5 %; a GPU's kernels change their tiles by shape, which no sum of parts follows."""
+_EXACT_LOG_SD = 5e-4
+"""What would print as 0.0 %."""
 _LOADED_SHARE = 0.1
 """Of the shortest step: what a loaded speculation may well add to any step beside its drafting and verifying."""
 _PROMPT_TOKENS = 512.0
@@ -76,10 +78,12 @@ class MeasuredCost:
 
     @property
     def description(self) -> str:
-        return (
-            f"measured by a trial on {self.hardware}: {len(self.cells)} shapes of step timed, which the fit alone "
-            f"misses by {100 * self.residual_log_sd:.1f} % (root mean square)"
-        )
+        timed = f"measured by a trial on {self.hardware}: {counted(len(self.cells), 'shape')} of step timed"
+        if self.residual_log_sd < _EXACT_LOG_SD:
+            # As many unknowns as shapes: meeting each says nothing of the fit.
+            return timed
+        return f"{timed}, which the fit alone misses by {100 * self.residual_log_sd:.1f} % (root mean square)"
+
 
     # --- the fit ------------------------------------------------------------------------------------------------
     def _row(

@@ -22,7 +22,7 @@ from advisor.report.wording import (
     times,
     worthwhile,
 )
-from profiles.deployment import Goal
+from profiles.deployment import Goal, spoken
 from profiles.methods import METHODS
 
 Verdict = Literal["on", "off", "abstained"]
@@ -237,23 +237,29 @@ def alerts(record: Record) -> tuple[Alert, ...]:
         trial = evidence.trial
         for pattern in trial.implausible:
             words = pattern.code.replace("_", " ")
-            found.append(Alert(pattern.severity, f"Implausible: {words}", plain(f"{pattern.arm}: {pattern.message}")))
+            message = plain(f"{spoken(pattern.arm)}: {pattern.message}")
+            found.append(Alert(pattern.severity, f"Implausible: {words}", message))
         for arm in trial.arms:
             if arm.status.value not in ("done", "skipped"):
                 found.append(
                     Alert(
                         "warn",
-                        plain(f"The trial's arm {arm.candidate.label} {_STATUS_WORDS[arm.status.value]}"),
+                        plain(f"{_arm(arm.candidate.label)} {_STATUS_WORDS[arm.status.value]}"),
                         plain(arm.error or "The budget or an interrupt ended it."),
                     )
                 )
         if trial.repairs:
             found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
     # The record's warnings name the patterns above once more, for scripts.
-    said = {f"{p.arm}: {p.message}" for e in record.evidence if e.trial is not None for p in e.trial.implausible}
+    patterns = [p for e in record.evidence if e.trial is not None for p in e.trial.implausible]
+    said = {f"{name}: {p.message}" for p in patterns for name in (p.arm, spoken(p.arm))}
     found += [Alert("warn", "Warning", _whole(plain(text))) for text in record.warnings if text not in said]
     order = {"error": 0, "warn": 1, "info": 2}
     return tuple(sorted(found, key=lambda alert: order[alert.severity]))
+
+
+def _arm(label: str) -> str:
+    return "The trial without speculation" if spoken(label) != label else f"The trial's arm {label}"
 
 
 def _whole(text: str) -> str:

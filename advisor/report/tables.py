@@ -92,7 +92,7 @@ def load_details(curve: Curve) -> Table:
         "decode alone",
         "acceptance length",
         "step ms",
-        "ms per token",
+        "ms per token with waits",
         "tokens/s",
         "chance of gain",
         "source",
@@ -211,7 +211,7 @@ def step_table(curve: Curve) -> Table:
         )
     head = curve.headline
     strong = frozenset(i + 1 for i, cell in enumerate(cells) if cell is head)
-    columns = ("step", "draft ms", "verify ms", "overhead ms", "step ms", "tokens per step", "ms per token")
+    columns = ("step", "draft ms", "verify ms", "overhead ms", "step ms", "tokens per step", "step ms per token")
     return Table(columns, tuple(rows), frozenset(range(1, 7)), strong)
 
 
@@ -240,12 +240,10 @@ def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
             room = tokens * per_token / 2**30
         else:
             return ()
-        parts = [
-            Part("target weights", memory.target_weights_gib),
-            Part("draft weights", draft),
-            Part("overhead", overhead),
-            Part("KV cache", room),
-        ]
+        parts = [Part("target weights", memory.target_weights_gib)]
+        if memory.draft_weights_gib:
+            parts.append(Part("draft weights", draft))
+        parts += [Part("overhead", overhead), Part("KV cache", room)]
         if memory.gpu_memory_gib is not None and memory.usable_gib is not None:
             parts.append(Part("not usable", max(0.0, memory.gpu_memory_gib - max(memory.usable_gib, used))))
         bars.append((name, tuple(parts)))
@@ -260,7 +258,7 @@ def memory_table(memory: Memory) -> Table:
     per_both = per + memory.kv_bytes_per_token_draft / 1024
     rows: tuple[tuple[str, ...], ...] = (
         ("target weights", gib(memory.target_weights_gib), gib(memory.target_weights_gib)),
-        ("draft weights", "–", gib(memory.draft_weights_gib)),
+        ("draft weights", "–", gib(memory.draft_weights_gib) if memory.draft_weights_gib else "none"),
         ("overhead (activations, graphs, runtime)", gib(memory.overhead_gib), gib(_loaded(memory))),
         ("room for KV cache", gib(without.get("KV cache")), gib(with_.get("KV cache"))),
         ("KV cache per token", f"{number(per)} KiB", f"{number(per_both)} KiB"),
@@ -327,7 +325,7 @@ def workload_table(record: Record) -> Table:
         return f"{words} ({plain(sources[field])})" if field in sources else words
 
     if w.concurrency is not None:
-        load = told(f"{number(w.concurrency)} running requests", "concurrency")
+        load = told(f"{number(w.concurrency)} running request{'' if w.concurrency == 1 else 's'}", "concurrency")
         if w.concurrency_p95:
             load += ", " + told(f"{number(w.concurrency_p95)} in the busy hour", "concurrency_p95")
     else:

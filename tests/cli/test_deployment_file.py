@@ -37,6 +37,14 @@ MISTAKES = [
         "d.yaml:2: the deployment has no field 'max_model_len': it belongs under engine.max_model_len",
     ),
     (
+        "target: m\nworkload:\n  temperature: 0.5\n",
+        "d.yaml:3: workload has no field 'temperature': it belongs under workload.sampling.temperature",
+    ),
+    (
+        "target: m\nworkload:\n  temprature: 0.5\n",
+        "d.yaml:3: workload has no field 'temprature': did you mean workload.sampling.temperature?",
+    ),
+    (
         "engine: {}\n",
         "d.yaml:1: no target is named: expected `target: <HF id or folder>` in the file or --target on the command "
         "line",

@@ -78,3 +78,9 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path, capsys: pytest.C
 def test_a_folder_is_refused_as_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("init", "--out", str(tmp_path), "--force") == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+def test_what_is_assumed_otherwise_when_left_out_is_no_default() -> None:
+    text = template()
+    assert re.search(r"(?m)^ +#temperature: 0.0  # example$", text)
+    assert "Left out, anything between 0 and 1 is assumed" in " ".join(text.replace("#", " ").split())

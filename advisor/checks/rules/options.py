@@ -11,7 +11,7 @@ from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
 from advisor.checks.values import nearest, refusal, said, taken_as_key
 from profiles.catalog.options import find_key, refuses_unknown_keys
-from profiles.schema import shown
+from profiles.schema import as_sentence, shown
 
 _CONFIG = ("speculative-config",)
 _JUDGED_ELSEWHERE = frozenset({"method", "model", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min",
@@ -46,7 +46,7 @@ def _refused_keys(subject: Subject) -> Iterable[Fault]:
         why = release.refuse_key(key) or f"vLLM {release.version} does not take {key!r}"
         near = difflib.get_close_matches(key, sorted(release.speculative_keys), n=1, cutoff=0.75)
         remedy = _INSTEAD.get(key) or (f"Did you mean {near[0]}?" if near else None)
-        yield Fault((*_CONFIG, key), f"{why[0].upper()}{why[1:]}: the server does not start.", remedy=remedy)
+        yield Fault((*_CONFIG, key), f"{as_sentence(why)}: the server does not start.", remedy=remedy)
 
 
 _INSTEAD = {

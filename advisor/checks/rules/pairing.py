@@ -10,6 +10,7 @@ from advisor.checks.subject import Subject
 from advisor.shape_relations import same_build
 from profiles.catalog.models import find_head, find_model, heads_for
 from profiles.methods import METHODS
+from profiles.schema import as_sentence
 
 _EAGLE3 = ("model: meta-llama/Llama-3.1-8B-Instruct\nmax-model-len: 8192\nmax-num-seqs: 32\nspeculative-config:\n"
            "  method: eagle3\n  model: models/head\n  num_speculative_tokens: 3\n")
@@ -113,7 +114,7 @@ def _no_mtp(subject: Subject) -> Iterable[Fault]:
            "without a draft model, there is nothing to draft with, and the start is refused.")
     refusal = traits.mtp_refusal(subject.target, subject.release)
     if refusal is not None:
-        yield Fault(where, f"{refusal[:1].upper()}{refusal[1:]}: {end}")
+        yield Fault(where, f"{as_sentence(refusal)}: {end}")
     elif traits.mtp_layers(subject.target) == 0:
         yield Fault(where, f"The target's checkpoint has no multi-token-prediction (MTP) layers: {end}")
 

@@ -19,7 +19,7 @@ from advisor.emit.yaml_text import write as write_yaml
 from advisor.promise import BEYOND, break_even_at, decided_candidate, k_asked, largest_load
 from advisor.record import Record
 from profiles.methods import method
-from profiles.schema import Quantity
+from profiles.schema import Quantity, counted
 
 TITLE = "Prometheus alert rules"
 FILES = ("alerts.yaml",)
@@ -193,12 +193,13 @@ def _load(serving: Serving) -> list[Rule]:
     kept = "" if room is None else f" It was planned with {room:,} tokens of KV cache"
     if kept and on and memory.kv_tokens_without is not None:
         kept += f"; without speculation there would be {memory.kv_tokens_without:,}"
+    running = counted(decision.running, "running request")
     return [
         _rule("RequestsWaiting", f"min_over_time(vllm:num_requests_waiting{selector}[{WINDOW}]) > 0",
               "Requests have been waiting all the time",
               f"At least {{{{ $value | humanize }}}} requests waited at every look over {WINDOW}. The advice is for "
-              f"{decision.running} running requests and none waiting: advise again for this load, or add a replica.",
-              f"none waiting, as the advice for {decision.running} running requests assumes"),
+              f"{running} and none waiting: advise again for this load, or add a replica.",
+              f"none waiting, as the advice for {running} assumes"),
         _rule("RequestsPreempted", f"increase(vllm:num_preemptions_total{selector}[{WINDOW}]) > 0",
               "Requests lose their KV cache to others",
               f"{{{{ $value | humanize }}}} preemptions in {WINDOW}: what was computed is computed again.{kept}"

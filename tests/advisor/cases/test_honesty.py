@@ -36,6 +36,27 @@ def test_a_case_that_leaves_nothing_open_has_no_note() -> None:
     assert predicted()["note"] is None
 
 
+# --- what is read otherwise than it stands there, and what is taken for a null ---------------------------------------
+def test_a_number_in_quotes_is_that_number() -> None:
+    assert predicted(concurrency="8", k="3") == predicted()
+
+
+def test_an_unknown_family_is_said_and_the_known_ones_are_named() -> None:
+    found = predicted(task_family="nonsense")
+    assert "'nonsense', which is no known one (code, json_sql, math," in found["note"]
+    assert width(found) == pytest.approx(width(predicted(task_family=None)))
+    assert predicted(task_family="HumanEval")["note"] is predicted(task_family="json")["note"] is None
+
+
+def test_devices_that_nobody_counted_are_counted_in_the_note() -> None:
+    large = {"target": "meta-llama/Llama-3.1-70B-Instruct", "gpu": "RTX 4090", "tensor_parallel": None}
+    assert "8 x RTX 4090 are assumed, as many as hold" in predicted(**large, n_gpus=None)["note"]
+    assert predicted(**large, n_gpus=8)["note"] is None
+    assert "n_gpus" not in (predicted(n_gpus=None, tensor_parallel=None)["note"] or "")
+    larger = {**large, "target": "meta-llama/Llama-3.1-405B-Instruct"}
+    assert "which do not hold the weights" in predicted(**larger, n_gpus=None)["note"]
+
+
 # --- names without a size --------------------------------------------------------------------------------------------
 def test_a_target_nobody_knows_is_asked_its_size_and_near_names_are_given() -> None:
     found = predicted(target="meta-llama/Llama-3.3-70-Instruct")

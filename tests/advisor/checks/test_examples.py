@@ -37,3 +37,9 @@ def test_codes_are_given_once_and_found_in_any_case() -> None:
     assert find_rule("spd201").code == "SPD201"
     with pytest.raises(InputError, match="no rule 'SPD299': expected one of SPD2"):
         find_rule("SPD299")
+
+
+def test_a_message_that_begins_with_the_engines_name_keeps_its_spelling() -> None:
+    said = [finding.message for rule in RULES for finding in check(subject_of(rule.fails)).findings]
+    assert any(message.startswith("vLLM ") for message in said)
+    assert [message for message in said if message.startswith("VLLM ")] == []

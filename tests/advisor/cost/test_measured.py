@@ -109,6 +109,9 @@ def test_a_single_cell_for_each_arm_is_enough_to_price_it() -> None:
     model = fitted(trial.model_copy(update={"arms": arms}))
     assert model.step(model.situation.candidates[0], 1, 3, 3, 84).ms == pytest.approx(270, rel=0.01)
     assert model.residual_log_sd < 0.05
+    # A fit that meets each shape by itself says nothing about how well it fits.
+    assert "2 shapes of step timed" in model.description
+    assert "0.0 %" not in model.description
 
 
 def test_a_cell_of_another_context_does_not_bend_the_one_asked_for() -> None:

@@ -200,7 +200,7 @@ def test_columns_and_rows_of_tables_are_named_for_screen_readers(pages):
                      "no k gains from 64 running requests on"]),
         ("off", ["Leave speculation off", "slower end to end", "Implausible: later positions never accepted",
                  "positions 2 and later were never accepted in 1,204 drafts"]),
-        ("abstained", ["Not decided", "What would settle it.", "specadvise trial deployment.yaml", "modelled"]),
+        ("abstained", ["Not decided", "What would settle it: ", "specadvise trial deployment.yaml", "modelled"]),
     ],
 )  # fmt: skip
 def test_top_card_answers(pages, name, said):

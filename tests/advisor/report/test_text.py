@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from advisor.cli.trial_text import trial_text
 from advisor.record import Record
 from advisor.report import render
+from advisor.report.curves import curves
 from advisor.report.renderers.text import bar
+from advisor.report.tables import load_details, step_table
 from advisor.report.wording import plain
+from profiles.evidence import ArmStatus
 from tests.advisor.report import synthetic_record as synthetic
 
 ESCAPE = "\x1b"
@@ -111,3 +117,37 @@ def test_what_was_decided_on_is_stated_for_its_cell_even_where_it_was_priced_dif
     text = render(base.model_copy(update={"decision": decision}), "text")
     row = next(line for line in text.splitlines() if line.startswith("draft_model Draft-1B-Instruct  "))
     assert row.split()[3:6] == ["1.47×", "1.44–1.50", "97"]
+
+
+def test_words_for_one_for_none_and_for_two_kinds_of_time_a_token():
+    base = synthetic.enabled()
+    alone = base.model_copy(update={
+        "workload": None, "workload_sources": {},
+        "deployment": base.deployment.model_copy(update={
+            "workload": base.deployment.workload.model_copy(update={"concurrency": 1.0})}),
+        "memory": base.memory.model_copy(update={"draft_weights_gib": 0.0, "kv_bytes_per_token_draft": 0.0})})
+    text = " ".join(render(alone, "text", width=200).split())
+    assert re.search(r"\b1 running request\b", text)
+    assert "1 running requests" not in text
+    assert "draft weights – none" in text
+    assert "▓ draft weights" not in text
+    assert "step ms per token" in text
+
+
+def test_the_trial_without_speculation_is_not_called_the_arm_none():
+    base = synthetic.enabled()
+    evidence = next(e for e in base.evidence if e.trial is not None)
+    arm = evidence.trial.arms[0].model_copy(update={"status": ArmStatus.INTERRUPTED})
+    trial = evidence.trial.model_copy(update={"arms": (arm,)})
+    cut = base.model_copy(update={"evidence": (evidence.model_copy(update={"trial": trial}),)})
+    text = " ".join(render(cut, "text", width=200).split())
+    assert "The trial without speculation was cut short" in text
+    assert "arm none" not in text
+    assert trial_text(trial).count("no speculation - interrupted") == 1
+
+
+def test_the_time_of_a_token_with_waits_and_that_of_its_step_alone_have_two_names():
+    curve = curves(synthetic.enabled())[0]
+    loads, steps = load_details(curve).columns, step_table(curve).columns
+    assert [name for name in loads if "per token" in name] == ["ms per token with waits"]
+    assert [name for name in steps if name.endswith("ms per token")] == ["step ms per token"]
