@@ -14,6 +14,7 @@ from advisor.situation import Situation
 from advisor.target_fit import what_would_fit
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
+from profiles.schema import counted
 
 
 def target_unfit(pricing: Pricing) -> Reason:
@@ -61,7 +62,7 @@ def draft_unfit(pricing: Pricing, best: Priced) -> str:
     asked = situation.deployment.objective.min_concurrency or 1
     tokens = request_tokens(situation)
     taken = (_longest_said(situation) if asked == 1 else
-             f"{_requests(asked)} of this length take {asked * tokens:,.0f}")
+             f"{counted(asked, 'request')} of this length take {asked * tokens:,.0f}")
     text = (
         f"Leave speculation off: {best.label} does not fit at any k: with k={k}, {plan.kv_tokens_with or 0:,} KV "
         f"tokens would be left, and {taken}"
@@ -101,7 +102,7 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         takes = f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and {own_kv}"
     sentence = (
         f"{takes}: {plan.kv_tokens_with:,} KV tokens are left {_lost(lost, plan.kv_tokens_without)}, "
-        f"enough for {_requests(with_it)} of this length at once (without: {without:,})"
+        f"enough for {counted(with_it, 'request')} of this length at once (without: {without:,})"
     )
     if plan.fits is False:
         asked = pricing.situation.deployment.objective.min_concurrency or 1
@@ -148,8 +149,8 @@ def _too_few(pricing: Pricing, best: Priced, plan: Memory) -> str | None:
         return None
     when = "in the busy hour" if asked > best.running else "at the usual load"
     without = f"{alone:,} fit" if alone >= asked else f"{alone:,} fit, which is too few as well"
-    return (f"beside {best.label} memory holds {_requests(fit)} at once, and {asked:,} run {when}: the others wait for "
-            f"a place ({_tokens_left(plan)}; without speculation {without})")
+    return (f"beside {best.label} memory holds {counted(fit, 'request')} at once, and {asked:,} run {when}: the "
+            f"others wait for a place ({_tokens_left(plan)}; without speculation {without})")
 
 
 def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> str | None:
@@ -171,8 +172,8 @@ def _most_of_it(best: Priced, plan: Memory) -> str | None:
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
     if with_it is None or not without or with_it > (1.0 - _MOST_LOST) * without:
         return None
-    fit = "" if plan.requests_with is None else (f", {_requests(plan.requests_with)} of mean length at once instead of "
-                                                 f"{plan.requests_without:,}")
+    fit = "" if plan.requests_with is None else (
+        f", {counted(plan.requests_with, 'request')} of mean length at once instead of {plan.requests_without:,}")
     return f"{best.label} takes {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan)}{fit}"
 
 
@@ -211,11 +212,6 @@ def _window_refused(pricing: Pricing, plan: Memory, *, speculating: bool) -> boo
                      (plan.window_fits_without, plan.max_model_len_without))
     stated = pricing.situation.deployment.engine.max_model_len
     return stated is not None and fits is False and (longest or 0) >= needed_tokens(pricing.situation)[0]
-
-
-def _requests(count: int) -> str:
-    """`1 request`, `12 requests`."""
-    return f"{count:,} request{'' if count == 1 else 's'}"
 
 
 def _listed(parts: Sequence[str]) -> str:

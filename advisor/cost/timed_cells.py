@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiles.evidence import ArmEvidence, StepSample, TrialEvidence
+from profiles.evidence import StepSample, TrialEvidence
 
 FLOOR_LOG_SD = 0.015
 """Two runs of one cell differ by about this much even when each is long: machines drift."""
@@ -72,9 +72,7 @@ def _spread_of(values: Sequence[float], mean: float) -> float:
     return math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in values) / max(1, len(values) - 1)) / mean
 
 
-def _cell(
-    arm: ArmEvidence, label: str, sample: StepSample, usual_ms: float | None, usual_spread: float
-) -> Cell | None:
+def _cell(label: str, sample: StepSample, usual_ms: float | None, usual_spread: float) -> Cell | None:
     if not sample.step_ms or sample.running < 1:
         return None
     told = sample.plain_ms is not None
@@ -112,7 +110,7 @@ def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
     found: list[Cell] = []
     for arm in trial.arms:
         for sample in arm.steps:
-            cell = _cell(arm, arm.candidate.label, sample, usual_ms, usual_spread)
+            cell = _cell(arm.candidate.label, sample, usual_ms, usual_spread)
             if cell is not None:
                 found.append(cell)
     return tuple(found)
