@@ -19,7 +19,7 @@ from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
 from advisor.cost.memory import plan_memory
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
-from advisor.cost.timed_cells import usual_plain_ms
+from advisor.cost.timed_cells import Pace
 from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
 from advisor.record import CANNOT_RUN, Memory, Priced
 from advisor.request_time import Request, Tokens, limit_of, request_of
@@ -314,7 +314,7 @@ class Pricing:
         paired comparison of this candidate stands behind its cells, and no resident engine told the machine's pace.
         Such numbers decide nothing."""
         trial = self.situation.trial
-        if trial is None or usual_plain_ms(trial) is not None or self.carried_over(candidate) is not None:
+        if trial is None or Pace.of(trial).told or self.carried_over(candidate) is not None:
             return False
         return any(found.code == "unsteady_steps" for found in trial.implausible)
 

@@ -190,9 +190,11 @@ class StepSample(Schema):
     output_tokens: Count
     """Tokens these steps gave, all requests together."""
     task: Task | None = None
-    plain_ms: Ms | None = None
-    """What a step of one request took on a plain engine that stayed resident, just before and after these: how fast the
-    machine was just then. None where there was no room for one."""
+    beside_ms: tuple[Ms, ...] = ()
+    """For each of these steps what a step took on a plain engine that stayed resident, made between them: how fast the
+    machine was just then. Empty where there was no room for one."""
+    beside_running: Count = 0
+    """Requests in those plain steps."""
 
 
 class PrefillSample(Schema):
@@ -201,8 +203,9 @@ class PrefillSample(Schema):
     tokens: Count
     """Prompt tokens of the step."""
     step_ms: Ms
-    plain_ms: Ms | None = None
+    beside_ms: Ms | None = None
     """As in StepSample."""
+    beside_running: Count = 0
 
 
 class RequestAcceptance(Schema):
@@ -263,7 +266,7 @@ class ArmEvidence(Schema):
 
 
 class PairedBlock(Schema):
-    """One baseline block and one speculating block on the same prompts, run back to back."""
+    """One baseline block and one speculating block on the same prompts, run back to back or by turns."""
 
     running: Running
     baseline_s: PositiveSeconds
@@ -272,7 +275,8 @@ class PairedBlock(Schema):
     speculative_tokens: Count
     baseline_start: Count = 0
     speculative_start: Count = 0
-    order: Literal["baseline_first", "speculative_first"] = "baseline_first"
+    order: Literal["baseline_first", "speculative_first", "step_by_step"] = "baseline_first"
+    """`step_by_step`: the two took turns, the one with fewer tokens going next."""
 
     @property
     def speedup(self) -> float:

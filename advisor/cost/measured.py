@@ -16,7 +16,7 @@ from advisor.cost.fit import Expected, proportional_fit
 from advisor.cost.measured_prefill import Line, PromptStep, prefill_lines
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import Cost, Step
-from advisor.cost.timed_cells import FLOOR_LOG_SD, Cell, cells_of, pace_of, usual_plain_ms
+from advisor.cost.timed_cells import BASELINE, FLOOR_LOG_SD, Cell, Pace, cells_of
 from advisor.situation import Situation
 from profiles.deployment import Candidate
 from profiles.evidence import TrialEvidence
@@ -68,10 +68,10 @@ class MeasuredCost:
         if trial is None or not timings_apply(trial, situation):
             return None
         cells = cells_of(trial)
-        if not any(cell.arm == "none" for cell in cells):
+        if not any(cell.arm == BASELINE for cell in cells):
             return None
         model = cls(situation, cells, ModelledCost.of(situation), trial.hardware)
-        model.arms = tuple(sorted({cell.arm for cell in cells if cell.arm != "none"}))
+        model.arms = tuple(sorted({cell.arm for cell in cells if cell.arm != BASELINE}))
         model._fit()
         model._fit_prefill(trial)
         return model
@@ -185,8 +185,8 @@ class MeasuredCost:
         return ms, math.sqrt((spread / weights) ** 2 + off_cell**2 + (_PER_DISTANCE_LOG_SD * nearest) ** 2)
 
     def _fit_prefill(self, trial: TrialEvidence) -> None:
-        usual_ms = usual_plain_ms(trial)
-        steps = [PromptStep(arm.candidate.label, p.tokens, p.step_ms / pace_of(p.plain_ms, usual_ms))
+        pace = Pace.of(trial)
+        steps = [PromptStep(arm.candidate.label, p.tokens, p.step_ms / pace.during(p, arm.candidate.label))
                  for arm in trial.arms for p in arm.prefill if p.tokens > 0 and p.step_ms > 0]
         expected: dict[str, Line] = {}
         for candidate in {arm.candidate.label: arm.candidate for arm in trial.arms}.values():
@@ -205,7 +205,7 @@ class MeasuredCost:
 
     # --- StepCost -----------------------------------------------------------------------------------------------
     def target(self, running: float, tokens: float, context_tokens: float) -> Cost:
-        ms, spread = self._corrected("none", 0, running, max(tokens, running), context_tokens)
+        ms, spread = self._corrected(BASELINE, 0, running, max(tokens, running), context_tokens)
         return Cost(ms, spread, Source.MEASURED)
 
     def _scale(self, running: float, context: float) -> float:

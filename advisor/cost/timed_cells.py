@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiles.evidence import StepSample, TrialEvidence
+from profiles.evidence import PrefillSample, StepSample, TrialEvidence
 
 FLOOR_LOG_SD = 0.015
 """Two runs of one cell differ by about this much even when each is long: machines drift."""
-_PACE_LOG_SD = 0.05
-"""How well the machine's pace is known from the plain steps around a block: starts of the exhaustive sweep on a shared
-host differ by so much from what all of them tell (median; docs/regret.md)."""
 _TOGETHER = 4.0
 """Steps that a disturbance lengthens at once: neighbours in time do not err on their own."""
-
+_TOGETHER_BESIDE = 2.0
+"""The same of what is left of it in units of plain steps made in between."""
+BASELINE = "none"
+"""Label of the arm without speculation."""
 _ENOUGH = 5
 """Steps whose spread says something by itself."""
 _BORROWED = 3.0
@@ -56,15 +56,44 @@ def middle_mean(values: Sequence[float]) -> float:
     return sum(middle) / len(middle)
 
 
-def usual_plain_ms(trial: TrialEvidence) -> float | None:
-    """The middle of what plain steps took on the engine that stayed resident; None where none did."""
-    seen = [s.plain_ms for arm in trial.arms for s in arm.steps if s.plain_ms]
-    return statistics.median(seen) if seen else None
+@dataclass(frozen=True)
+class Pace:
+    """What plain steps took on the engine that stayed resident, over the whole trial: `usual_ms` by running requests.
 
+    Steps are read in units of the plain ones made between them, times the usual: a ratio of what two engines took in
+    the same moments. The baseline's own steps were made before all others, at a pace of their own (`at_first`).
+    """
 
-def pace_of(plain_ms: float | None, usual_ms: float | None) -> float:
-    """How slow the machine was: what ran then would have taken this much less at its usual pace."""
-    return plain_ms / usual_ms if plain_ms and usual_ms else 1.0
+    usual_ms: Mapping[int, float]
+    at_first: float = 1.0
+
+    @classmethod
+    def of(cls, trial: TrialEvidence) -> Pace:
+        beside: dict[int, list[float]] = {}
+        own: dict[int, list[float]] = {}
+        for arm in trial.arms:
+            for sample in arm.steps:
+                if sample.beside_ms:
+                    beside.setdefault(sample.beside_running, []).extend(sample.beside_ms)
+                elif arm.candidate.label == BASELINE:
+                    # Of several contexts the first is that of the prompts as they are, which the plain steps have too.
+                    own.setdefault(sample.running, list(sample.step_ms))
+        usual = {running: steady_mean(values) for running, values in beside.items()}
+        paces = [math.log(steady_mean(own[n]) / usual[n]) for n in usual if own.get(n)]
+        return cls(usual, math.exp(statistics.fmean(paces)) if paces else 1.0)
+
+    @property
+    def told(self) -> bool:
+        return bool(self.usual_ms)
+
+    def during(self, sample: StepSample | PrefillSample, label: str) -> float:
+        """How slow the machine was: what ran then would have taken this much less at its usual pace."""
+        beside = sample.beside_ms if isinstance(sample.beside_ms, tuple) else (sample.beside_ms,)
+        values = [ms for ms in beside if ms]
+        usual_ms = self.usual_ms.get(sample.beside_running)
+        if not values or usual_ms is None:
+            return self.at_first if label == BASELINE else 1.0
+        return statistics.fmean(values) / usual_ms
 
 
 def _spread_of(values: Sequence[float], mean: float) -> float:
@@ -72,22 +101,30 @@ def _spread_of(values: Sequence[float], mean: float) -> float:
     return math.sqrt(sum((min(v, 3 * mean) - mean) ** 2 for v in values) / max(1, len(values) - 1)) / mean
 
 
-def _cell(label: str, sample: StepSample, usual_ms: float | None, usual_spread: float) -> Cell | None:
+def _at_usual_pace(sample: StepSample, label: str, pace: Pace) -> list[float]:
+    """The sample's steps, each as it would have been at the usual pace, as far as the plain ones beside it tell."""
+    if not sample.beside_ms:
+        return [v / pace.during(sample, label) for v in sample.step_ms]
+    usual = pace.usual_ms[sample.beside_running]
+    return [v * usual / beside for v, beside in zip(sample.step_ms, sample.beside_ms, strict=True)]
+
+
+def _cell(label: str, sample: StepSample, pace: Pace, usual_spread: float) -> Cell | None:
     if not sample.step_ms or sample.running < 1:
         return None
-    told = sample.plain_ms is not None
-    pace = pace_of(sample.plain_ms, usual_ms)
     # With a model as drafter every request drafts k tokens in every step; lookups find some now and none then.
     alike = abs(sample.tokens_per_step - sample.running * (sample.k + 1)) < 0.01
     mean_of = middle_mean if alike else steady_mean
-    mean = mean_of(sample.step_ms) / pace
+    steps = _at_usual_pace(sample, label, pace)
+    mean = middle_mean(steps) if alike else steady_mean(sample.step_ms) / pace.during(sample, label)
     if mean <= 0:
         return None
-    n = len(sample.step_ms)
+    n = len(steps)
     # Of two steps that happen to agree nothing is known of how steps spread: as much as elsewhere in this trial.
-    own = _spread_of([v / pace for v in sample.step_ms], mean)
+    own = _spread_of(steps, mean)
     spread = math.sqrt(((n - 1) * own**2 + _BORROWED * usual_spread**2) / (n - 1 + _BORROWED))
-    drafted = mean_of(sample.draft_ms) / pace if sample.draft_ms else None
+    drafted = mean_of(sample.draft_ms) / pace.during(sample, label) if sample.draft_ms else None
+    together = _TOGETHER_BESIDE if sample.beside_ms else _TOGETHER
     return Cell(
         label,
         sample.k,
@@ -96,21 +133,37 @@ def _cell(label: str, sample: StepSample, usual_ms: float | None, usual_spread: 
         sample.context_tokens,
         mean,
         drafted,
-        math.hypot(spread / math.sqrt(max(1.0, n / _TOGETHER)), _PACE_LOG_SD if told else FLOOR_LOG_SD),
+        math.hypot(spread / math.sqrt(max(1.0, n / together)), FLOOR_LOG_SD),
         n,
     )
+
+
+def _plain_cells(trial: TrialEvidence, pace: Pace) -> list[Cell]:
+    """The baseline as the resident engine's steps have it: made all through the trial, in every arm's moments."""
+    found = []
+    for running, usual_ms in sorted(pace.usual_ms.items()):
+        samples = [s for arm in trial.arms for s in arm.steps if s.beside_ms and s.beside_running == running]
+        count = sum(len(s.beside_ms) for s in samples)
+        context = sum(len(s.beside_ms) * s.context_tokens for s in samples) / count
+        found.append(Cell(BASELINE, 0, float(running), float(running), context, usual_ms, None, FLOOR_LOG_SD, count))
+    return found
 
 
 def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
     """Every timed shape of every arm that was timed at all, baseline included (arm label `none`), at the machine's
     usual pace where a resident plain engine told how slow it was in between."""
-    usual_ms = usual_plain_ms(trial)
-    timed = [s.step_ms for arm in trial.arms for s in arm.steps if len(s.step_ms) >= _ENOUGH and s.running]
-    usual_spread = statistics.median([_spread_of(v, middle_mean(v)) for v in timed]) if timed else 0.0
-    found: list[Cell] = []
+    pace = Pace.of(trial)
+    spreads = []
     for arm in trial.arms:
         for sample in arm.steps:
-            cell = _cell(arm.candidate.label, sample, usual_ms, usual_spread)
+            if len(sample.step_ms) >= _ENOUGH and sample.running:
+                steps = _at_usual_pace(sample, arm.candidate.label, pace)
+                spreads.append(_spread_of(steps, middle_mean(steps)))
+    usual_spread = statistics.median(spreads) if spreads else 0.0
+    found = _plain_cells(trial, pace)
+    for arm in trial.arms:
+        for sample in arm.steps:
+            cell = _cell(arm.candidate.label, sample, pace, usual_spread)
             if cell is not None:
                 found.append(cell)
     return tuple(found)

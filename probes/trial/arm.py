@@ -46,9 +46,10 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
     return process
 
 
-def run_block(session: Session, process: EngineProcess, block: BlockPlan, label: str, *, k: int | None,
-              whole: bool) -> dict[str, Any]:
-    """One block on a running engine; `whole`: prompts count as new, and answers end where the model ends them."""
+def block_command(session: Session, process: EngineProcess, block: BlockPlan, *, k: int | None,
+                  whole: bool) -> dict[str, Any]:
+    """The `run_block` command (worker.py) of a block; `whole`: prompts count as new, and answers end where the model
+    ends them."""
     plan = session.plan
     ids = [session.tokens(process)[place % len(plan.prompts)] for place in block.places]
     if block.context_tokens is not None:
@@ -56,16 +57,21 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
         ids = [long for _ in block.places]
         # Alone, so that the others find it in the prefix cache and their steps are decode only.
         process.call("run_block", prompts=[long], running=1, k=k, max_tokens=1, ignore_eos=True, temperature=0.0)
+    return {"prompts": ids, "running": block.running, "k": k, "max_tokens": block.max_tokens, "ignore_eos": not whole,
+            **session.sampling, "keep_prefix_cache": not whole,
+            "deadline_s": None if plan.budget_s is None else max(1.0, session.left_s)}
+
+
+def run_block(session: Session, process: EngineProcess, block: BlockPlan, label: str, *, k: int | None,
+              whole: bool) -> dict[str, Any]:
+    """One block on a running engine, plain steps of the resident one in between where there is one (another one)."""
+    command = block_command(session, process, block, k=k, whole=whole)
     estimated, begin = session.estimator.block_s(block), time.monotonic()
     stage = f"{label}: {block.key}"
-    sampling = plan.sampling
-    with session.step(estimated):
+    with session.step(estimated), session.beside(process, command["prompts"][:block.running]) as turn:
         session.tell(stage)
-        data: dict[str, Any] = process.call(
-            "run_block", prompts=ids, running=block.running, k=k, max_tokens=block.max_tokens, ignore_eos=not whole,
-            temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k,
-            keep_prefix_cache=not whole, deadline_s=None if plan.budget_s is None else max(1.0, session.left_s),
-            beat=lambda steps, tokens: session.tell(stage))
+        data: dict[str, Any] = process.call("run_block", turn=turn, beat=lambda steps, tokens: session.tell(stage),
+                                            **command)
     if data["complete"]:
         session.estimator.observe("block", estimated, time.monotonic() - begin)
     return data
@@ -150,7 +156,6 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
                                   "times are not measured further")
             return
         k = block.k if process.info["k_control"] == "schedule_lookup" else None
-        before = session.plain_steps()
         try:
             data = run_block(session, process, block, spoken(arm.candidate), k=k, whole=block.key == OUTPUT_BLOCK)
         except KeyboardInterrupt:
@@ -158,11 +163,7 @@ def _run_blocks(session: Session, arm: ArmPlan, process: EngineProcess, blocks: 
             if partial is not None and partial["steps"]:
                 session.record(arm, block, {**partial, "complete": False})
             raise
-        try:
-            data["plain_ms"] = session.plain_ms_since(before)
-        finally:
-            # Whatever ends the look at the machine's pace, the block itself was measured.
-            session.record(arm, block, data)
+        session.record(arm, block, data)
         _look(session, arm, block, data)
         if block.key == OUTPUT_BLOCK and data["complete"] and session.plan.sampling.temperature > 0:
             _sampled_probe(session, arm, process, k)
@@ -202,8 +203,7 @@ def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: in
     data = process.call(
         "run_block", prompts=[session.tokens(process)[0]] * SAMPLE_COUNT, k=k,
         running=min(32, int(plan.base_args["max_num_seqs"])), max_tokens=SAMPLE_TOKENS, ignore_eos=True,
-        temperature=plan.sampling.temperature, top_p=plan.sampling.top_p, top_k=plan.sampling.top_k,
-        keep_prefix_cache=True)
+        **session.sampling, keep_prefix_cache=True)
     samples = [r["ids"] for r in data["requests"]]
     if not arm.k_max:
         session.samples = samples

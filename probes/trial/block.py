@@ -10,11 +10,14 @@ from probes.trial.engine_hooks import EngineHooks, RequestTally
 
 
 def run_block(hooks: EngineHooks, command: dict[str, Any], beat: Callable[[int, int], None],
-              interrupted: Callable[[], bool]) -> dict[str, Any]:
+              interrupted: Callable[[], bool],
+              turn: Callable[[float, int], float | None] | None = None) -> dict[str, Any]:
     """Keep `running` of the given prompts in flight until all are answered; worker.py states both shapes.
 
     `beat(steps, tokens)` is called after every step. When `interrupted()` turns true, or `deadline_s` has passed, the
-    requests in flight are dropped and what was measured comes back with `complete: false`.
+    requests in flight are dropped and what was measured comes back with `complete: false`. `turn(own_s, tokens)` is
+    called before every step and may wait: all times below are the block's own, without such waits. It returns what a
+    step of another engine took meanwhile, in milliseconds, or None.
     """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
@@ -32,8 +35,13 @@ def run_block(hooks: EngineHooks, command: dict[str, Any], beat: Callable[[int, 
     tallies = hooks.tallies
     open_names: set[str] = set()
     complete, steps, tokens = True, 0, 0
+    waited_s = 0.0
     begin = time.perf_counter()
     deadline = begin + float(command["deadline_s"]) if command.get("deadline_s") else None
+
+    def own_s() -> float:
+        return time.perf_counter() - begin - waited_s
+
     while waiting or open_names:
         if interrupted() or (deadline is not None and time.perf_counter() > deadline):
             hooks.engine.abort_request(sorted(open_names))
@@ -41,11 +49,17 @@ def run_block(hooks: EngineHooks, command: dict[str, Any], beat: Callable[[int, 
             break
         while waiting and len(open_names) < int(command["running"]):
             name, ids = waiting.pop()
-            tallies[name] = RequestTally(prompt_tokens=len(ids), added_s=time.perf_counter() - begin)
+            tallies[name] = RequestTally(prompt_tokens=len(ids), added_s=own_s())
             hooks.engine.add_request(name, {"prompt_token_ids": ids}, params.clone())
             open_names.add(name)
+        if turn is not None:
+            asked = time.perf_counter()
+            hooks.beside_ms = turn(own_s(), tokens)
+            waited_s += time.perf_counter() - asked
+            if interrupted():
+                continue
         outputs = hooks.step()
-        now = time.perf_counter() - begin
+        now = own_s()
         steps += 1
         for output in outputs:
             tally, fresh = tallies[output.request_id], list(output.outputs[0].token_ids)
@@ -58,7 +72,7 @@ def run_block(hooks: EngineHooks, command: dict[str, Any], beat: Callable[[int, 
                 tally.finish_s, tally.finish_reason = now, output.outputs[0].finish_reason
                 open_names.discard(output.request_id)
         beat(steps, tokens)
-    wall = time.perf_counter() - begin
+    wall = own_s()
     if not complete:
         # Aborted requests leave at the next step; none of them may reach into the next block.
         while hooks.engine.has_unfinished_requests():

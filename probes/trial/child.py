@@ -4,6 +4,7 @@ A child is started as `python -m MODULE --read FD --write FD [--parent PID]` and
 its stdout and stderr belong to the libraries it runs. The parent sends commands one at a time:
   {"cmd":"start",...}                 first, once: what the engine is made from
   {"cmd":NAME,"id":..,...}            a command of the module's own
+  {"cmd":"go",...}                    the answer to an event that asks for one (`Pipe.ask`)
   {"cmd":"interrupt"}                 the command in progress is to end early and return what it has
   {"cmd":"stop"}                      or closing the pipe: the child and all it started end
 The child answers with events:
@@ -77,6 +78,21 @@ class Pipe:
     def send(self, event: str, **fields: Any) -> None:
         self._out.write(json.dumps({"event": event, **fields}) + "\n")
         self._out.flush()
+
+    def ask(self, event: str, **fields: Any) -> dict[str, Any] | None:
+        """Send an event and wait for the parent's `go`; None once the command in progress is to end early."""
+        self.send(event, **fields)
+        while not self.interrupt.is_set():
+            try:
+                answer = self.commands.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if answer["cmd"] == "go":
+                return answer
+            # `stop`: for the loop that waits for commands.
+            self.commands.put(answer)
+            self.interrupt.set()
+        return None
 
 
 def connect() -> Pipe:

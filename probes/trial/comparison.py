@@ -1,8 +1,8 @@
-"""The chosen k against the baseline: paired blocks on the same prompts, back to back, in alternating order.
+"""The chosen k against the baseline: paired blocks on the same prompts.
 
-A machine drifts (heat, neighbours, clocks); two blocks run one after the other share most of it. Where memory allows,
-both engines stay resident and blocks alternate between them; otherwise engines are restarted in turn, two rounds at
-least, and the spread between starts is part of the answer.
+A machine drifts (heat, neighbours, clocks). Where memory allows, both engines stay resident and take turns step by
+step, so that they share it; otherwise engines are restarted in turn, in alternating order, two rounds at least, and
+the spread between starts is part of the answer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any, Literal
 import psutil
 
 from probes.trial import plausibility
-from probes.trial.arm import launch, run_block
+from probes.trial.arm import block_command, launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
 from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan
 from probes.trial.session import BUDGET_ENDED, Session
+from probes.trial.stepwise import Stepwise, alternate
 from profiles.deployment import Candidate
 from profiles.evidence import Block, PairedBlock, PairedComparison
 
@@ -114,31 +115,39 @@ class Comparison:
 
     # --- pieces ------------------------------------------------------------------------------------------------------
     def _pair(self, baseline: EngineProcess, speculative: EngineProcess) -> str | None:
-        turn = len(self.pairs)
-        first = turn % 2 == 0
-        if first:
-            one = self._block(baseline, turn, False)
-            two = self._block(speculative, turn, True)
-        else:
-            two = self._block(speculative, turn, True)
-            one = self._block(baseline, turn, False)
-        self._add(one, two, "baseline_first" if first else "speculative_first")
+        session, turn = self.session, len(self.pairs)
+        blocks = [self._planned(turn, speculative=False), self._planned(turn, speculative=True)]
+        expected = sum(session.estimator.block_s(block) for block in blocks)
+        stage = f"comparison, {spoken(self.arm.candidate)} and no speculation by turns: {blocks[0].key}"
+        with session.step(expected):
+            plain, drafting = (
+                Stepwise(process, **block_command(session, process, block, k=self._set_k(process, block), whole=True))
+                for process, block in zip((baseline, speculative), blocks, strict=True))
+            one, two = alternate(plain, drafting, told=lambda: session.tell(stage))
+        if not one["complete"] or not two["complete"]:
+            raise _OutOfTime
+        session.estimator.observe("block", expected, one["wall_s"] + two["wall_s"])
+        self._add(one, two, "step_by_step")
         return self.stop(self.pairs)
 
-    def _block(self, process: EngineProcess, turn: int, speculative: bool) -> dict[str, Any]:
+    def _planned(self, turn: int, *, speculative: bool) -> BlockPlan:
         plan = self.session.plan
-        load = plan.user_load
-        block = BlockPlan(f"pair {turn + 1} load {load}", self.k if speculative else 0, load, plan.pair_places(turn),
-                          plan.max_tokens)
-        lookup = speculative and process.info["k_control"] == "schedule_lookup"
-        label = f"comparison, {spoken((self.arm if speculative else plan.baseline).candidate)}"
-        data = run_block(self.session, process, block, label, k=self.k if lookup else None, whole=True)
+        return BlockPlan(f"pair {turn + 1} load {plan.user_load}", self.k if speculative else 0, plan.user_load,
+                         plan.pair_places(turn), plan.max_tokens)
+
+    def _set_k(self, process: EngineProcess, block: BlockPlan) -> int | None:
+        return block.k if block.k and process.info["k_control"] == "schedule_lookup" else None
+
+    def _block(self, process: EngineProcess, turn: int, speculative: bool) -> dict[str, Any]:
+        block = self._planned(turn, speculative=speculative)
+        label = f"comparison, {spoken((self.arm if speculative else self.session.plan.baseline).candidate)}"
+        data = run_block(self.session, process, block, label, k=self._set_k(process, block), whole=True)
         if not data["complete"]:
             raise _OutOfTime
         return data
 
     def _add(self, one: dict[str, Any], two: dict[str, Any],
-             order: Literal["baseline_first", "speculative_first"]) -> None:
+             order: Literal["baseline_first", "speculative_first", "step_by_step"]) -> None:
         session = self.session
         if not one["output_tokens"] or not two["output_tokens"]:
             return
@@ -163,14 +172,13 @@ class Comparison:
         cells.sort(key=lambda b: (b.k != self.k, b.running != session.plan.user_load, session.estimator.block_s(b)))
         if not cells or session.left_s < session.estimator.block_s(cells[0]):
             return
-        block, before = cells[0], session.plain_steps()
+        block = cells[0]
         data = run_block(session, speculative, block, "comparison, spread between starts",
                          k=block.k if lookup else None, whole=block.key == OUTPUT_BLOCK)
         if data["complete"]:
             again = replace(block, key=f"{block.key} again")
             # Its requests are the first start's over again: times only.
-            data = {**data, "requests": [], "plain_ms": session.plain_ms_since(before)}
-            session.record(arm, again, data, start=self.speculative_start)
+            session.record(arm, again, {**data, "requests": []}, start=self.speculative_start)
 
     def _over(self, next_s: float) -> str | None:
         return BUDGET_ENDED if self.session.left_s < next_s else None

@@ -15,7 +15,8 @@ from typing import Any
 
 @dataclass
 class StepRow:
-    """One engine step. Times are milliseconds; `context` is the mean tokens a scheduled request has behind it."""
+    """One engine step. Times are milliseconds; `context` is the mean tokens a scheduled request has behind it, and
+    `beside_ms` a step of another engine just before."""
 
     step_ms: float = 0.0
     running: int = 0
@@ -26,12 +27,13 @@ class StepRow:
     output_tokens: int = 0
     context: float = 0.0
     draft_ms: float | None = None
+    beside_ms: float | None = None
 
     def as_list(self) -> list[float | int | None]:
         """The order the protocol states (see worker.py)."""
         draft = None if self.draft_ms is None else round(self.draft_ms, 3)
         return [round(self.step_ms, 3), self.running, self.prefilling, self.prompt_tokens, self.scheduled_tokens,
-                self.drafts, self.output_tokens, round(self.context, 1), draft]
+                self.drafts, self.output_tokens, round(self.context, 1), draft, self.beside_ms]
 
 
 @dataclass
@@ -86,6 +88,8 @@ class EngineHooks:
         self.engine = llm.llm_engine
         self.rows: list[StepRow] = []
         self.tallies: dict[str, RequestTally] = {}
+        self.beside_ms: float | None = None
+        """What another engine's step took just before the next one here."""
         self._pending: StepRow | None = None
         self._draft_ms: float | None = None
         self._cuda_events: list[tuple[StepRow | None, Any, Any]] = []
@@ -196,7 +200,7 @@ class EngineHooks:
 
     # --- steps -----------------------------------------------------------------------------------------------------
     def start_block(self) -> None:
-        self.rows, self.tallies, self._cuda_events = [], {}, []
+        self.rows, self.tallies, self._cuda_events, self.beside_ms = [], {}, [], None
 
     def step(self) -> list[Any]:
         """One call of the engine's step; its wall time goes to the row of the batch whose output it brought."""
@@ -211,6 +215,7 @@ class EngineHooks:
             row = StepRow(running=len(outputs), output_tokens=sum(len(o.outputs[0].token_ids) for o in outputs))
         row = row or StepRow()
         row.step_ms = elapsed
+        row.beside_ms = carried.beside_ms if carried and carried.beside_ms is not None else self.beside_ms
         if self._cuda_events and self._cuda_events[-1][0] is None:
             self._cuda_events[-1] = (row, *self._cuda_events[-1][1:])
         self.rows.append(row)

@@ -37,6 +37,9 @@ _KEPT_PREFIXES = ("LC_", "XDG_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HF_", "HU
 _LOG_TAIL_BYTES = 256 * 1024
 _CLOSE_GRACE_S = 3.0
 
+Turn = Callable[[dict[str, Any]], "float | None"]
+"""Called with a block's `turn` event, while it waits: what a step of another engine took meanwhile, or None."""
+
 _live: set[EngineProcess] = set()
 
 
@@ -170,11 +173,26 @@ class EngineProcess:
         self.close()
 
     # --- talk --------------------------------------------------------------------------------------------------------
-    def call(self, cmd: str, *, beat: Callable[[int, int], None] | None = None, **fields: Any) -> Any:
-        """One command, its data. `beat(steps, tokens)` while a block runs. Raises EngineFailure."""
+    def call(self, cmd: str, *, beat: Callable[[int, int], None] | None = None, turn: Turn | None = None,
+             **fields: Any) -> Any:
+        """One command, its data. While a block runs: `beat(steps, tokens)`, and `turn` before each of its steps.
+
+        Raises EngineFailure.
+        """
         self._serial += 1
-        self._send({"cmd": cmd, "id": self._serial, **fields})
-        return self._await({"result"}, None, beat)["data"]
+        self._send({"cmd": cmd, "id": self._serial, **fields, **({"turns": True} if turn is not None else {})})
+        return self._await({"result"}, None, beat, turn=turn)["data"]
+
+    def begin_block(self, **fields: Any) -> dict[str, Any]:
+        """Begin a block that makes its steps when told (`go`); its first `turn`. Raises EngineFailure."""
+        self._serial += 1
+        self._send({"cmd": "run_block", "id": self._serial, **fields, "turns": True})
+        return self._await({"turn", "result"}, None, None)
+
+    def go(self) -> dict[str, Any]:
+        """One step of the block begun: its next `turn`, or its `result`. Raises EngineFailure."""
+        self._send({"cmd": "go"})
+        return self._await({"turn", "result"}, None, None)
 
     def interrupt(self, patience_s: float = 15.0) -> Any | None:
         """End the block in progress early; its data so far, or None where the child does not answer in time."""
@@ -193,7 +211,7 @@ class EngineProcess:
             raise self._died(None) from None
 
     def _await(self, wanted: set[str], limit_s: float | None, beat: Callable[[int, int], None] | None,
-               waiting: Callable[[float], None] | None = None) -> dict[str, Any]:
+               waiting: Callable[[float], None] | None = None, turn: Turn | None = None) -> dict[str, Any]:
         """The next event of a wanted kind. With `limit_s` the whole wait is bounded, without it each silence is."""
         begin = heard = time.monotonic()
         with selectors.DefaultSelector() as selector:
@@ -224,6 +242,9 @@ class EngineProcess:
                     raise classify(str(event["error"]), self.log_tail(), None, ready=True)
                 if kind == "beat" and beat is not None:
                     beat(int(event["steps"]), int(event["tokens"]))
+                if kind == "turn" and turn is not None:
+                    self._send({"cmd": "go", "ms": turn(event)})
+                    heard = time.monotonic()
 
     def _next_event(self) -> dict[str, Any] | None:
         line, newline, rest = self._buffer.partition(b"\n")

@@ -33,10 +33,10 @@ def unsteady(arm: str, cells: Sequence[StepSample]) -> list[Implausibility]:
         times = sorted(cell.step_ms)
         if len(times) >= STEADY_STEPS:
             worst = max(worst, times[int(0.9 * (len(times) - 1))] / times[len(times) // 2] - 1)
-            told = cell.plain_ms is not None
+            told = bool(cell.beside_ms)
     if worst < 0.5:
         return []
-    advice = ("its blocks are read in units of plain steps taken around them, and intervals are wider for it" if told
+    advice = ("its steps are read in units of plain steps made between them, and intervals are wider for it" if told
               else "no timing made meanwhile can be trusted; run the trial again when it is quiet")
     return [Implausibility(
         code="unsteady_steps", arm=arm, severity="warn",

@@ -38,31 +38,53 @@ def context_bucket(tokens: float) -> int:
     return bucket
 
 
-def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
-                 plain_ms: float | None = None) -> list[StepSample]:
-    """Decode-only steps grouped by (running, context bucket); `rows` as worker.py states them."""
-    cells: dict[tuple[int, int], list[Sequence[Any]]] = defaultdict(list)
+def beside(rows: Sequence[Sequence[Any]]) -> list[float | None]:
+    """For each row the mean of the other engine's step before it and of its next one; not every row has one."""
+    before: list[float | None] = []
     for row in rows:
+        before.append(row[9] if row[9] is not None else before[-1] if before else None)
+    found: list[float | None] = []
+    after: float | None = None
+    for row, last in zip(reversed(rows), reversed(before), strict=True):
+        around = [ms for ms in (last, after) if ms is not None]
+        found.append(_mean(around) if around else None)
+        after = row[9] if row[9] is not None else after
+    return found[::-1]
+
+
+def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
+                 beside_running: int = 0) -> list[StepSample]:
+    """Decode-only steps grouped by (running, context bucket); `rows` as worker.py states them.
+
+    `beside_running`: requests in the plain steps that another engine made between these.
+    """
+    cells: dict[tuple[int, int], list[tuple[Sequence[Any], float | None]]] = defaultdict(list)
+    for row, plain_ms in zip(rows, beside(rows), strict=True):
         _, running, prefilling, *_ = row
         if running and not prefilling:
-            cells[running, context_bucket(row[7])].append(row)
+            cells[running, context_bucket(row[7])].append((row, plain_ms))
     samples = []
     for (running, _), cell in sorted(cells.items()):
         # Thinned evenly: the counts below must belong to the very steps whose times are kept.
-        kept = cell[:: max(1, -(-len(cell) // LONGEST_CELL))]
+        thinned = cell[:: max(1, -(-len(cell) // LONGEST_CELL))]
+        kept = [row for row, _ in thinned]
         drafts = [row[8] for row in kept]
+        plain = tuple(ms for _, ms in thinned if ms is not None)
+        told = beside_running > 0 and len(plain) == len(kept)
         samples.append(StepSample(
             k=k, running=running, context_tokens=_mean([row[7] for row in kept]),
             tokens_per_step=_mean([row[4] for row in kept]), step_ms=tuple(row[0] for row in kept),
             draft_ms=tuple(drafts) if all(d is not None for d in drafts) else (),
-            output_tokens=sum(row[6] for row in kept), task=task, plain_ms=plain_ms))
+            output_tokens=sum(row[6] for row in kept), task=task, beside_ms=plain if told else (),
+            beside_running=beside_running if told else 0))
     return samples
 
 
-def prefill_samples(rows: Sequence[Sequence[Any]], plain_ms: float | None = None) -> list[PrefillSample]:
+def prefill_samples(rows: Sequence[Sequence[Any]], beside_running: int = 0) -> list[PrefillSample]:
     """Steps that carried prompt tokens and nothing else, so that no decode time is in them."""
-    return [PrefillSample(tokens=row[3], step_ms=row[0], plain_ms=plain_ms)
-            for row in rows if row[3] and row[1] == row[2]]
+    return [PrefillSample(tokens=row[3], step_ms=row[0], beside_ms=plain_ms if beside_running else None,
+                          beside_running=beside_running if plain_ms is not None else 0)
+            for row, plain_ms in zip(rows, beside(rows), strict=True) if row[3] and row[1] == row[2]]
 
 
 def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],

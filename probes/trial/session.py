@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import psutil
 
 from probes.trial.checkpoint import Checkpoint
 from probes.trial.engine_errors import EngineFailure
-from probes.trial.engine_process import EngineProcess
+from probes.trial.engine_process import EngineProcess, Turn
 from probes.trial.estimate import PAIRS_EXPECTED, Estimator
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
 from probes.trial.plausibility import Divergence, divergence, unsteady
 from probes.trial.progress import Progress, spoken
 from probes.trial.samples import BlockPlan, prefill_samples, request_samples, step_samples, timed_block
+from probes.trial.stepwise import PlainSteps
 from profiles.evidence import (
     ArmEvidence,
     ArmStatus,
@@ -31,9 +32,8 @@ Ids = list[int]
 
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
-PACE_TOKENS = 5
-"""Of the plain answer that tells the machine's pace between blocks: half a second where a step takes 0.1 s."""
-PACE_HOLDS_S = 1.0
+BESIDE_SHARE = 0.5
+"""Milliseconds of plain steps that go with one of a candidate's: a third of a block's time tells the machine's pace."""
 COMPARISON_SHARE = 1 / 3
 """Part of the budget that arms leave to the comparison at most."""
 FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
@@ -67,7 +67,6 @@ class Session:
         """Arms that had their turn in this run, finished or not."""
         self.resident: EngineProcess | None = None
         """A plain engine that stays beside the candidates', and so can tell how fast the machine is just then."""
-        self._plain: tuple[float, tuple[float, ...]] | None = None
         self._up: str | None = None
         """The arm whose own engine is running."""
         self._step: tuple[float, float] | None = None
@@ -185,27 +184,46 @@ class Session:
         finally:
             self._step = None
 
-    # --- pace ----------------------------------------------------------------------------------------------------
-    def plain_steps(self) -> tuple[float, ...]:
-        """Milliseconds of a few plain steps of one request on the resident engine; those of a moment ago where nothing
-        ran since. Empty where no engine is resident, or once it fails: the trial goes on without."""
-        if self.resident is None or self.prompt_ids is None:
-            return ()
-        if self._plain is not None and self.spent_s - self._plain[0] < PACE_HOLDS_S:
-            return self._plain[1]
-        try:
-            data = self.resident.call("run_block", prompts=[self.prompt_ids[0]], running=1, k=None,
-                                      max_tokens=PACE_TOKENS, ignore_eos=True, temperature=0.0, keep_prefix_cache=True)
-        except EngineFailure:
-            self.resident = None
-            return ()
-        self._plain = self.spent_s, tuple(row[0] for row in data["steps"] if not row[2])
-        return self._plain[1]
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """As run_block takes it."""
+        chosen = self.plan.sampling
+        return {"temperature": chosen.temperature, "top_p": chosen.top_p, "top_k": chosen.top_k}
 
-    def plain_ms_since(self, before: tuple[float, ...]) -> float | None:
-        """The lower quartile of the plain steps before a block and after it, now: what nothing else stretched."""
-        around = sorted((*before, *self.plain_steps()))
-        return around[(len(around) - 1) // 4] if around else None
+    # --- pace ----------------------------------------------------------------------------------------------------
+    @contextmanager
+    def beside(self, process: EngineProcess, prompts: Sequence[Ids]) -> Iterator[Turn | None]:
+        """Plain steps of these prompts on the resident engine, between those of a block of `process`: what the block
+        asks at each turn. None where no other engine is resident; the trial goes on without once it fails."""
+        if self.resident in (None, process) or not self.resident.info["hooks"]["steps"]:
+            yield None
+            return
+        plain, spent_ms = PlainSteps(self.resident, prompts, self.sampling), 0.0
+
+        def turn(event: dict[str, Any]) -> float | None:
+            nonlocal spent_ms
+            if self.resident is None or spent_ms > BESIDE_SHARE * 1e3 * event["own_s"]:
+                return None
+            try:
+                ms = plain.ms()
+            except EngineFailure:
+                self.resident = None
+                return None
+            spent_ms += ms or 0.0
+            return ms
+
+        ended = False
+        try:
+            yield turn
+            ended = True
+        except EngineFailure:
+            ended = True
+            raise
+        finally:
+            # Not when the user interrupts: the engine may be in the middle of a step, and is ended anyway.
+            if ended and self.resident is not None:
+                with suppress(EngineFailure):
+                    plain.end()
 
     # --- arms ----------------------------------------------------------------------------------------------------
     def status(self, arm: ArmPlan) -> ArmStatus | None:
@@ -264,12 +282,11 @@ class Session:
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
         requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
-        plain_ms = data.get("plain_ms")
-        steps = step_samples(data["steps"], block.k, task, plain_ms)
+        steps = step_samples(data["steps"], block.k, task, block.running)
         self.say(unsteady(arm.candidate.label, steps))
         self.change(
             arm, steps=(*evidence.steps, *steps),
-            prefill=(*evidence.prefill, *prefill_samples(data["steps"], plain_ms)),
+            prefill=(*evidence.prefill, *prefill_samples(data["steps"], block.running)),
             requests=(*evidence.requests, *requests),
             blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))
         if data["complete"]:

@@ -6,9 +6,11 @@ Parent to child
   {"cmd":"start","engine_args":{...LLM(...) arguments...},"repair":false,"hooks":true}
   {"cmd":"tokenize","id":1,"prompts":[{"text":"..."} | {"messages":[{"role":..,"content":..}]}]}
   {"cmd":"run_block","id":2,"prompts":[[token ids],...],"running":4,"k":3|null,"max_tokens":48,"ignore_eos":true,
-     "temperature":0.0,"top_p":1.0,"top_k":-1,"deadline_s":null,"keep_prefix_cache":false}
+     "temperature":0.0,"top_p":1.0,"top_k":-1,"deadline_s":null,"keep_prefix_cache":false,"turns":false}
      k needs `k_control` = schedule_lookup (see ready); null leaves it as it is. 0 drafts nothing. The prefix cache and
-     a suffix tree are emptied before a block, so that a prompt may be repeated. `interrupt` ends it early.
+     a suffix tree are emptied before a block, so that a prompt may be repeated. `interrupt` ends it early. With `turns`
+     the block asks before each of its steps, and goes on when told; no clock of its own counts the wait.
+  {"cmd":"go","ms":98.5|null}            the answer to a `turn`; ms: what a step of another engine took meanwhile
   {"cmd":"counters","id":3}
 
 Child to parent
@@ -16,12 +18,15 @@ Child to parent
   {"event":"ready","vllm_version","device","runner","k_control","k_max","max_num_seqs","max_model_len",
      "kv_cache_tokens","model_memory_bytes","hooks":{"steps":true,"drafter":true},"repairs":[..],"threads":..,"start_s"}
   {"event":"beat","id","steps","tokens"}                                 at most every second while a block runs
+  {"event":"turn","id","own_s","tokens","row":[..]|null}                 what the block gave so far, its last step
   tokenize: data = {"ids":[[...],...],"notes":[...]}
   counters: data = {"spec_decode_num_drafts":..,"spec_decode_num_accepted_tokens_per_pos":[..],"generation_tokens":..}
   run_block: data = {"complete":true,"wall_s":..,"output_tokens":..,"counters":{differences over the block},
-     "steps":[[step_ms,running,prefilling,prompt_tokens,scheduled_tokens,drafts,output_tokens,context,draft_ms|null],..],
+     "steps":[[step_ms,running,prefilling,prompt_tokens,scheduled_tokens,drafts,output_tokens,context,draft_ms|null,
+       beside_ms|null],..],
        running: requests in the step; prefilling: of which carried prompt tokens (0 = decode only); scheduled_tokens:
        tokens the target's pass carried; drafts: of which drafted; output_tokens: after a stop's trimming;
+       beside_ms: the `ms` of the turn before the step;
      "requests":[{"place","prompt_tokens","ids":[..],"steps","drafted":[..],"accepted":[..],"added_s","first_token_s",
        "finish_s","finish_reason"},..]}   drafted/accepted count decode steps by position; seconds since its start
 
@@ -116,7 +121,12 @@ def timed_block(hooks: Any, command: dict[str, Any], pipe: Pipe) -> dict[str, An
             last_beat = time.monotonic()
             pipe.send("beat", id=command.get("id"), steps=steps, tokens=tokens)
 
-    return run_block(hooks, command, beat, pipe.interrupt.is_set)
+    def turn(own_s: float, tokens: int) -> float | None:
+        last = hooks.rows[-1].as_list() if hooks.rows else None
+        answer = pipe.ask("turn", id=command.get("id"), own_s=own_s, tokens=tokens, row=last)
+        return answer.get("ms") if answer is not None else None
+
+    return run_block(hooks, command, beat, pipe.interrupt.is_set, turn if command.get("turns") else None)
 
 
 def counters(hooks: Any, command: dict[str, Any], pipe: Pipe) -> dict[str, Any]:
