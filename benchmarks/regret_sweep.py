@@ -102,7 +102,7 @@ def run_start(target: Path, start: Start, resident: EngineProcess) -> dict[str, 
                 cells[f"{task.value}/{load}"] = measure(engine, ids, load)
                 cells[f"{task.value}/{load}"]["reference_ms"] = before + reference_ms(resident, ids[0])
                 measured_s += cells[f"{task.value}/{load}"]["wall_s"]
-        ready_s = float(engine.info["start_s"])
+        ready_s = engine.start_s
     # What one undisturbed sweep costs: the start and one run of every cell, repeats left out.
     return {"arm": start.arm, "k": start.k, "cells": cells, "engine_s": ready_s + measured_s}
 

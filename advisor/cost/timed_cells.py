@@ -61,11 +61,12 @@ class Pace:
     """What plain steps took on the engine that stayed resident, over the whole trial: `usual_ms` by running requests.
 
     Steps are read in units of the plain ones made between them, times the usual: a ratio of what two engines took in
-    the same moments. The baseline's own steps were made before all others, at a pace of their own (`at_first`).
+    the same moments. The baseline's own steps were made before all others: `at_first` is how slow the machine was then,
+    by running requests.
     """
 
     usual_ms: Mapping[int, float]
-    at_first: float = 1.0
+    at_first: Mapping[int, float]
 
     @classmethod
     def of(cls, trial: TrialEvidence) -> Pace:
@@ -79,8 +80,7 @@ class Pace:
                     # Of several contexts the first is that of the prompts as they are, which the plain steps have too.
                     own.setdefault(sample.running, list(sample.step_ms))
         usual = {running: steady_mean(values) for running, values in beside.items()}
-        paces = [math.log(steady_mean(own[n]) / usual[n]) for n in usual if own.get(n)]
-        return cls(usual, math.exp(statistics.fmean(paces)) if paces else 1.0)
+        return cls(usual, {n: steady_mean(own[n]) / usual[n] for n in usual if own.get(n)})
 
     @property
     def told(self) -> bool:
@@ -91,9 +91,12 @@ class Pace:
         beside = sample.beside_ms if isinstance(sample.beside_ms, tuple) else (sample.beside_ms,)
         values = [ms for ms in beside if ms]
         usual_ms = self.usual_ms.get(sample.beside_running)
-        if not values or usual_ms is None:
-            return self.at_first if label == BASELINE else 1.0
-        return statistics.fmean(values) / usual_ms
+        if values and usual_ms is not None:
+            return statistics.fmean(values) / usual_ms
+        if label != BASELINE or not self.at_first:
+            return 1.0
+        running = sample.running if isinstance(sample, StepSample) else 1
+        return self.at_first.get(running, statistics.fmean(self.at_first.values()))
 
 
 def _spread_of(values: Sequence[float], mean: float) -> float:
@@ -161,8 +164,13 @@ def cells_of(trial: TrialEvidence) -> tuple[Cell, ...]:
                 spreads.append(_spread_of(steps, middle_mean(steps)))
     usual_spread = statistics.median(spreads) if spreads else 0.0
     found = _plain_cells(trial, pace)
+    # What the baseline's own block said of such a step is one moment's word against the whole trial's.
+    told_better = set(pace.at_first)
     for arm in trial.arms:
         for sample in arm.steps:
+            if arm.candidate.label == BASELINE and not sample.beside_ms and sample.running in told_better:
+                told_better.remove(sample.running)
+                continue
             cell = _cell(arm.candidate.label, sample, pace, usual_spread)
             if cell is not None:
                 found.append(cell)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+import psutil
+
 from probes.trial import plausibility
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
@@ -21,15 +23,29 @@ from profiles.workload import Task
 SAMPLE_COUNT = 96
 """Continuations of one prompt behind the test of the sampled distribution, each arm."""
 SAMPLE_TOKENS = 4
+_SPARE_BYTES = 4 << 30
+"""Host memory that must be free for a process more that has imported its engine and waits."""
+
+
+def spawned(session: Session, arm: ArmPlan) -> EngineProcess:
+    """A process in the arm's environment that imports the engine and waits to be told what to start."""
+    plan = session.plan
+    process = EngineProcess({}, env={**plan.env, **arm.env}, repair=plan.repair, silence_s=plan.silence_s)
+    process.spawn()
+    return process
 
 
 def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: bool = True) -> EngineProcess:
     """Start an engine for the arm and run one unrecorded block, so that no cell holds one-off costs. EngineFailure."""
-    plan, label = session.plan, spoken(arm.candidate)
+    label = spoken(arm.candidate)
     # A bound on the start, or an engine that never gets ready would eat the budget of all others.
     patience = max(60.0, min(1800.0, session.left_s))
-    process = EngineProcess(engine_args, env={**plan.env, **arm.env}, repair=plan.repair, start_timeout_s=patience,
-                            silence_s=plan.silence_s)
+    process = session.take_spare(arm) or spawned(session, arm)
+    process.engine_args, process.start_timeout_s = engine_args, patience
+    following = session.next_start(arm) if first else None
+    if following is not None and psutil.virtual_memory().available > _SPARE_BYTES:
+        # Half of a start is importing the engine, on one processor: the next one's while this one loads its weights.
+        session.spare = spawned(session, following)
     estimated = session.estimator.start_s()
     try:
         with session.step(estimated):

@@ -108,15 +108,21 @@ def connect() -> Pipe:
 
 
 def run_child(start: Callable[[dict[str, Any], Pipe], Engine],
-              commands: Mapping[str, Callable[[Engine, dict[str, Any], Pipe], Any]]) -> NoReturn:
+              commands: Mapping[str, Callable[[Engine, dict[str, Any], Pipe], Any]],
+              prepare: Callable[[], None] = lambda: None) -> NoReturn:
     """A child's whole life: the engine of the `start` command, then an answer to each of `commands` until `stop`.
 
+    `prepare()` is what takes long and is the same whichever engine is wanted: it does not wait for the command.
     `start(command, pipe)` returns the engine and sends `ready` itself, with what the parent wants to know of it.
     `commands[name](engine, command, pipe)` returns the data of one answer.
     """
     pipe = connect()
     try:
-        engine = start(pipe.commands.get(), pipe)
+        prepare()
+        command = pipe.commands.get()
+        if command["cmd"] == "stop":
+            os._exit(0)
+        engine = start(command, pipe)
     except BaseException as error:
         traceback.print_exc()
         pipe.send("failed", error=last_line(error))

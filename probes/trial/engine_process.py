@@ -78,6 +78,8 @@ class EngineProcess:
         self.module = module
         self.info: dict[str, Any] = {}
         """The `ready` event of the child."""
+        self.start_s = 0.0
+        """What the start took."""
         self.accounted = False
         """Its seconds are already part of an arm's `engine_s`."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,15 +92,11 @@ class EngineProcess:
         self._to = self._from = -1
 
     # --- life --------------------------------------------------------------------------------------------------------
-    def start(self, waiting: Callable[[float], None] | None = None) -> dict[str, Any]:
-        """Start the child and wait until its engine is ready; returns the `ready` event.
-
-        `waiting(seconds)` is called about once a second meanwhile. Raises EngineFailure.
-        """
+    def spawn(self) -> None:
+        """Start the child, which imports its engine and then waits to be told which one to start."""
         child_reads, self._to = os.pipe()
         self._from, child_writes = os.pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        self._began = time.monotonic()
         env = child_environment(self.env)
         if SCRATCH_VARIABLE not in env:
             self._scratch = tempfile.mkdtemp(prefix="specadvise-engine-")
@@ -115,9 +113,19 @@ class EngineProcess:
             if self._process is None:
                 self._close_files()
         _live.add(self)
+
+    def start(self, waiting: Callable[[float], None] | None = None) -> dict[str, Any]:
+        """Start the engine, in the child spawned before or a new one, and wait until it is ready: the `ready` event.
+
+        `waiting(seconds)` is called about once a second meanwhile. Raises EngineFailure.
+        """
+        self._began = time.monotonic()
+        if self._process is None:
+            self.spawn()
         try:
             self._send({"cmd": "start", "engine_args": self.engine_args, "repair": self.repair, "hooks": self.hooks})
             self.info = self._await({"ready"}, self.start_timeout_s, None, waiting)
+            self.start_s = self.lived_s
         except BaseException:
             self.kill()
             raise
@@ -133,7 +141,7 @@ class EngineProcess:
 
     @property
     def lived_s(self) -> float:
-        """Seconds from process start to its end, or to now."""
+        """Seconds from the engine's start to its end, or to now."""
         return (self._ended or time.monotonic()) - self._began if self._began else 0.0
 
     def close(self) -> None:

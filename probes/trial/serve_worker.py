@@ -1,8 +1,8 @@
 """The server child: `python -m probes.trial.serve_worker --read FD --write FD [--parent PID]`.
 
 Runs `vllm serve` in its own process and speaks the language of child.py: `start` carries
-{"engine_args": {"arguments": ["MODEL", "--host", ...], "port": N}}, `ready` answers with {"start_s"} as soon as /health
-does, any other command is answered with an empty result, `stop` or the closed pipe ends the server and all it started.
+{"engine_args": {"arguments": ["MODEL", "--host", ...], "port": N}}, `ready` answers as soon as /health does, any other
+command is answered with an empty result, `stop` or the closed pipe ends the server and all it started.
 
 Only the standard library is imported before vLLM.
 """
@@ -56,7 +56,7 @@ def keep_usage_errors() -> list[str]:
     return said
 
 
-def answer_parent(pipe: Pipe, port: int, begin: float) -> None:
+def answer_parent(pipe: Pipe, port: int) -> None:
     """Say when the server is ready, then answer commands until `stop`."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while True:
@@ -65,7 +65,7 @@ def answer_parent(pipe: Pipe, port: int, begin: float) -> None:
             if response.status == 200:
                 break
         time.sleep(0.25)
-    pipe.send("ready", start_s=time.perf_counter() - begin)
+    pipe.send("ready")
     while True:
         command = pipe.commands.get()
         if command["cmd"] == "stop":
@@ -76,7 +76,6 @@ def answer_parent(pipe: Pipe, port: int, begin: float) -> None:
 
 def main() -> None:
     pipe = connect()
-    begin = time.perf_counter()
     start: dict[str, Any] = pipe.commands.get()["engine_args"]
     said = keep_usage_errors()
     name_the_distribution()
@@ -84,7 +83,7 @@ def main() -> None:
     try:
         from vllm.entrypoints.cli.main import main as vllm_main
 
-        threading.Thread(target=answer_parent, args=(pipe, int(start["port"]), begin), daemon=True).start()
+        threading.Thread(target=answer_parent, args=(pipe, int(start["port"])), daemon=True).start()
         vllm_main()
     except SystemExit as stop:
         if stop.code not in (0, None):

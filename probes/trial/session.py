@@ -67,6 +67,8 @@ class Session:
         """Arms that had their turn in this run, finished or not."""
         self.resident: EngineProcess | None = None
         """A plain engine that stays beside the candidates', and so can tell how fast the machine is just then."""
+        self.spare: EngineProcess | None = None
+        """A process that has imported its engine, for the next start."""
         self._up: str | None = None
         """The arm whose own engine is running."""
         self._step: tuple[float, float] | None = None
@@ -127,7 +129,7 @@ class Session:
         reserve = min(wanted, COMPARISON_SHARE * self.plan.budget_s)
         untried = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
                       if self.waits(a) and not self.done.get(a.key))
-        return reserve if self.left_s - untried >= reserve else 0.0
+        return reserve if not untried or self.left_s - untried >= reserve else 0.0
 
     def waits(self, arm: ArmPlan) -> bool:
         """Whether the arm still has its turn before it in this run, or is in it."""
@@ -247,8 +249,23 @@ class Session:
         self.repairs = tuple(sorted({*self.repairs, *process.info.get("repairs", ())}))
         if first:
             self._up = arm.key
-            self.change(arm, start_s=process.info["start_s"], kv_cache_tokens=process.info.get("kv_cache_tokens"),
+            self.change(arm, start_s=process.start_s, kv_cache_tokens=process.info.get("kv_cache_tokens"),
                         model_memory_bytes=process.info.get("model_memory_bytes"), runner=process.info.get("runner"))
+
+    def next_start(self, arm: ArmPlan) -> ArmPlan | None:
+        """Whose engine is likely to be started after the arm's own: the next that waits, or the comparison's."""
+        for other in self.plan.arms:
+            if other.key != arm.key and self.waits(other):
+                return other
+        return arm if arm.k_max and self.comparison is None else None
+
+    def take_spare(self, arm: ArmPlan) -> EngineProcess | None:
+        """The process that waits for an engine to start, where there is one of the arm's environment."""
+        spare, self.spare = self.spare, None
+        if spare is None or (spare.alive and spare.env == {**self.plan.env, **arm.env}):
+            return spare
+        spare.close()
+        return None
 
     def close(self, arm: ArmPlan, process: EngineProcess) -> None:
         """End the engine and count its seconds, once."""

@@ -205,7 +205,7 @@ def started_pair(deployment: Deployment, base: Path, candidate: Candidate, k: in
             left = _START_TIMEOUT_S if budget_s is None else max(budget_s - (time.monotonic() - began), 1.0)
             starter = _Starter(name, deployment, base, share, config, env, min(left, _START_TIMEOUT_S), progress)
             process, port = starter.start(stack)
-            up.append((f"http://127.0.0.1:{port}", process, float(process.info.get("start_s", 0.0))))
+            up.append((f"http://127.0.0.1:{port}", process, process.start_s))
         yield RunningPair(up[0][0], up[1][0], token, up[0][1], up[1][1], up[0][2], up[1][2])
 
 

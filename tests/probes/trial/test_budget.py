@@ -166,5 +166,5 @@ def test_progress_names_the_arm_without_speculation_in_words(monkeypatch: pytest
     run_trial(plan(5000, CANDIDATES[:1]), choose=first, stop=after(3), progress=watch)
     stages = {stage for stage, _, _ in watch.told}
     assert "no speculation: starting the engine" in stages
-    assert any(stage.startswith("comparison, no speculation: ") for stage in stages)
+    assert any("and no speculation by turns: pair 1" in stage for stage in stages)
     assert not any(stage.startswith("none") for stage in stages)

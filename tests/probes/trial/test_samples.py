@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from probes.trial.samples import (
     LONGEST_CELL,
+    beside,
     context_bucket,
     prefill_samples,
     request_samples,
@@ -15,8 +16,8 @@ from profiles.workload import Task
 
 
 def row(step_ms=10.0, running=4, prefilling=0, prompt_tokens=0, scheduled=16, drafts=12, output=9, context=100.0,
-        draft_ms=2.0):
-    return [step_ms, running, prefilling, prompt_tokens, scheduled, drafts, output, context, draft_ms]
+        draft_ms=2.0, beside_ms=None):
+    return [step_ms, running, prefilling, prompt_tokens, scheduled, drafts, output, context, draft_ms, beside_ms]
 
 
 def test_only_decode_steps_are_cells_and_each_load_is_its_own():
@@ -41,6 +42,22 @@ def test_steps_that_mix_prompts_and_decoding_are_neither_prefill_nor_cell():
     rows = [row(running=4, prefilling=4, prompt_tokens=64), row(running=4, prefilling=1, prompt_tokens=16)]
     assert [(p.tokens, p.step_ms) for p in prefill_samples(rows)] == [(64, 10.0)]
     assert step_samples(rows, 2, None) == []
+
+
+def test_a_step_is_read_beside_the_plain_steps_before_and_after_it():
+    rows = [row(beside_ms=100.0), row(), row(beside_ms=120.0), row()]
+    assert beside(rows) == [110.0, 110.0, 120.0, 120.0]
+    assert beside([row(), row(beside_ms=90.0)]) == [90.0, 90.0]
+    assert beside([row(), row()]) == [None, None]
+    (cell,) = step_samples(rows, 3, Task.CODE, beside_running=4)
+    assert (cell.beside_ms, cell.beside_running) == ((110.0, 110.0, 120.0, 120.0), 4)
+    (prompt,) = prefill_samples([row(running=4, prefilling=4, prompt_tokens=64), row(beside_ms=90.0)], 4)
+    assert (prompt.beside_ms, prompt.beside_running) == (90.0, 4)
+
+
+def test_without_plain_steps_none_are_claimed():
+    (cell,) = step_samples([row()], 3, None, beside_running=4)
+    assert (cell.beside_ms, cell.beside_running) == ((), 0)
 
 
 def test_a_long_cell_is_thinned_and_counts_only_what_it_keeps():
