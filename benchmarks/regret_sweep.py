@@ -4,11 +4,9 @@
 
 Every step of a cell is kept: how long it took, and what it carried. Programs on other machines of the same host stretch
 steps by half for seconds at a time and slow the whole machine for minutes, whatever is done here, so that a cell's own
-wall time is not what its arm gives. So an engine without speculation stays resident and takes a few steps before and
-after each cell, and `regret_truth.py` reads the throughput from all steps of an arm together, in units of those. The
-plain wall throughput is kept beside it. A block during which programs of this machine took more than a tenth of the
-processors is run again, once, and the less disturbed run is kept. `--rounds 2` makes every start twice. Writes after
-every start and goes on where it stopped.
+wall time is not what its arm gives. So an engine without speculation stays resident and makes steps of the same load
+between those of the cell, and `regret_truth.py` reads the throughput from all steps of an arm together, in units of
+those. `--rounds 2` makes every start twice. Writes after every start and goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -16,11 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from benchmarks.regret_cells import (
     ENVIRONMENT,
@@ -35,52 +30,30 @@ from benchmarks.regret_cells import (
 )
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
+from probes.trial.stepwise import PlainSteps
 
-REFERENCE_STEPS = 8
-QUIET = 0.1
-"""Share of all processors that other programs may take during a block."""
-TRIES = 2
-
-
-def busy_s() -> float:
-    times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system + getattr(times, "steal", 0.0))
+BESIDE_SHARE = 0.5
+"""Milliseconds of plain steps that go with one of the arm's."""
 
 
-def own_s(pid: int) -> float:
-    spent = 0.0
-    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True), psutil.Process()]:
-        times = process.cpu_times()
-        spent += times.user + times.system
-    return spent
+def measure(engine: EngineProcess, resident: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
+    """One cell, with plain steps of its load between its own."""
+    sampling = {"temperature": 0.0}
+    plain, spent_ms = PlainSteps(resident, ids[:load], sampling), 0.0
 
+    def turn(event: dict[str, Any]) -> float | None:
+        nonlocal spent_ms
+        if spent_ms > BESIDE_SHARE * 1e3 * event["own_s"]:
+            return None
+        ms = plain.ms()
+        spent_ms += ms or 0.0
+        return ms
 
-def measure(engine: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
-    """The less disturbed of up to two runs of one cell."""
-    best: dict[str, Any] | None = None
-    for _ in range(TRIES):
-        assert engine.pid is not None
-        begin, busy, own = time.monotonic(), busy_s(), own_s(engine.pid)
-        data = engine.call("run_block", prompts=ids, running=load, k=None, max_tokens=OUTPUT_TOKENS, ignore_eos=True,
-                           temperature=0.0)
-        wall = time.monotonic() - begin
-        foreign = max(0.0, (busy_s() - busy) - (own_s(engine.pid) - own)) / (wall * (os.cpu_count() or 1))
-        row = {"wall_tokens_per_s": data["output_tokens"] / data["wall_s"], "wall_s": data["wall_s"],
-               "output_tokens": data["output_tokens"], "foreign_share": foreign, "steps": data["steps"],
-               "counters": {k: v for k, v in data["counters"].items() if k.startswith("spec_decode")}}
-        if best is None or foreign < best["foreign_share"]:
-            best = row
-        if foreign <= QUIET:
-            break
-    assert best is not None
-    return best
-
-
-def reference_ms(engine: EngineProcess, ids: list[int]) -> list[float]:
-    """Milliseconds of some plain decode steps of one request: how fast the machine is just now."""
-    data = engine.call("run_block", prompts=[ids], running=1, k=None, max_tokens=REFERENCE_STEPS, ignore_eos=True,
-                       temperature=0.0, keep_prefix_cache=True)
-    return [step[0] for step in data["steps"] if not step[2]]
+    data = engine.call("run_block", prompts=ids, running=load, k=None, max_tokens=OUTPUT_TOKENS, ignore_eos=True,
+                       turn=turn, **sampling)
+    plain.end()
+    return {"wall_s": data["wall_s"], "output_tokens": data["output_tokens"], "steps": data["steps"],
+            "counters": {k: v for k, v in data["counters"].items() if k.startswith("spec_decode")}}
 
 
 def run_start(target: Path, start: Start, resident: EngineProcess) -> dict[str, Any]:
@@ -98,12 +71,10 @@ def run_start(target: Path, start: Start, resident: EngineProcess) -> dict[str, 
                 ids = engine.call("tokenize", prompts=chat)["ids"]
                 if not cells:
                     engine.call("run_block", prompts=ids[:1], running=1, k=None, max_tokens=4, ignore_eos=True)
-                before = reference_ms(resident, ids[0])
-                cells[f"{task.value}/{load}"] = measure(engine, ids, load)
-                cells[f"{task.value}/{load}"]["reference_ms"] = before + reference_ms(resident, ids[0])
+                cells[f"{task.value}/{load}"] = measure(engine, resident, ids, load)
                 measured_s += cells[f"{task.value}/{load}"]["wall_s"]
         ready_s = engine.start_s
-    # What one undisturbed sweep costs: the start and one run of every cell, repeats left out.
+    # What a sweep costs: the start and every cell, the plain steps in between left out.
     return {"arm": start.arm, "k": start.k, "cells": cells, "engine_s": ready_s + measured_s}
 
 
@@ -130,7 +101,7 @@ def main() -> None:
                 beside = options.out.with_suffix(".part")
                 beside.write_text(json.dumps(done, indent=1))
                 os.replace(beside, options.out)
-                shown = "  ".join(f"{c} {v['wall_tokens_per_s']:.1f}" for c, v in row["cells"].items())
+                shown = "  ".join(f"{c} {v['output_tokens'] / v['wall_s']:.1f}" for c, v in row["cells"].items())
                 print(f"{name} {number}/{len(plan)} {start.arm} k={start.k}: {shown}  ({row['engine_s']:.0f} s)",
                       flush=True)
 

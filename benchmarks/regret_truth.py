@@ -2,12 +2,12 @@
 
 How many steps a cell takes, and what each carries, is exact: it follows from the outputs. How long one takes is not:
 neighbours on the same host stretch steps by half for seconds at a time, so that of two equal cells one may seem
-40 % slower, and slow the machine for minutes. Each cell is therefore read in units of the plain steps that a resident
-engine took just before and after it. And steps that carry the same take the same, in whichever cell and start they
-are: the lower quartile of a step's time is fitted over every step of the arms that share their drafter, as a sum of
-what the target's pass costs (fixed, per request, per drafted token, per prompt token) and what the drafter's passes
-cost (per pass, per pass and request). A cell's throughput is that of a server kept at its load: its output tokens over
-the steps that its requests take side by side, at these prices. (The cell itself ends with the slowest of its requests
+40 % slower, and slow the machine for minutes. Each step is therefore read in units of the plain steps that a resident
+engine made just before and after it. And steps that carry the same take the same, in whichever cell and start they
+are: the median of a step's time is fitted over every step of the arms that share their drafter, as a sum of what the
+target's pass costs (fixed, per request, per drafted token, per prompt token) and what the drafter's passes cost (per
+pass, per pass and request). A cell's throughput is that of a server kept at its load: its output tokens over the
+steps that its requests take side by side, at these prices. (The cell itself ends with the slowest of its requests
 alone, which no server kept at a load ever sees.)
 """
 
@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-QUANTILE = 0.25
-"""Of a step's time given what it carries; a disturbance only ever lengthens a step."""
+from probes.trial.samples import beside
+
 LOOKUPS = ("none", "ngram", "suffix")
 """Arms without a model of their own: one fit, as looking a draft up takes 0.2 ms of a step's 100 (a trial's timing)."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """`tokens_per_s[task/load][arm, k]`, and `doubt`: the median relative difference between a start's own lower
-    quartile and the fit, which is what the figures are good to."""
+    """`tokens_per_s[task/load][arm, k]`, and `doubt`: the median relative difference between a start's own steps and
+    the fit, which is what the figures are good to."""
 
     tokens_per_s: dict[str, dict[tuple[str, int], float]]
     doubt: float
@@ -54,9 +54,14 @@ def _kept_at(load: int, arm: str, k: int, steps: Sequence[Sequence[Any]]) -> lis
     return found
 
 
-def _pace(data: dict[str, Any], usual_ms: float) -> float:
-    """How slow the machine was around a cell, in units of the whole sweep's middle."""
-    return float(np.quantile(data["reference_ms"], QUANTILE)) / usual_ms
+def _paces(data: dict[str, Any], usual_ms: float) -> list[float]:
+    """How slow the machine was around each step of a cell, in units of the whole sweep's."""
+    return [ms / usual_ms for ms in beside(data["steps"]) if ms is not None]
+
+
+def load_of(cell: str) -> int:
+    """Of `task/load`."""
+    return int(cell.partition("/")[2])
 
 
 def truth_of(rows: Sequence[dict[str, Any]]) -> Truth:
@@ -65,22 +70,27 @@ def truth_of(rows: Sequence[dict[str, Any]]) -> Truth:
 
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     groups = [[a for a in arms if a in LOOKUPS], *([a] for a in arms if a not in LOOKUPS)]
-    cells = [data for row in rows for data in row["cells"].values()]
-    usual_ms = float(np.median([np.quantile(data["reference_ms"], QUANTILE) for data in cells]))
+    plain: dict[int, list[float]] = {}
+    for row in rows:
+        for cell, data in row["cells"].items():
+            plain.setdefault(load_of(cell), []).extend(ms for ms in beside(data["steps"]) if ms is not None)
+    usual_ms = {load: float(np.mean(values)) for load, values in plain.items()}
     found: dict[str, dict[tuple[str, int], float]] = {}
     doubts: list[float] = []
     for group in groups:
         mine = [row for row in rows if row["arm"] in group]
         x = [_features(r["arm"], r["k"], s) for r in mine for c in r["cells"].values() for s in c["steps"]]
-        y = np.array([s[0] / _pace(c, usual_ms) for r in mine for c in r["cells"].values() for s in c["steps"]])
-        fit = QuantileRegressor(quantile=QUANTILE, alpha=0.0, fit_intercept=False, solver="highs").fit(np.array(x), y)
+        y = np.array([s[0] / pace for r in mine for cell, c in r["cells"].items()
+                      for s, pace in zip(c["steps"], _paces(c, usual_ms[load_of(cell)]), strict=True)])
+        fit = QuantileRegressor(quantile=0.5, alpha=0.0, fit_intercept=False, solver="highs").fit(np.array(x), y)
         for row in mine:
             ratios: list[float] = []
             for cell, data in row["cells"].items():
-                steps, load = data["steps"], int(cell.partition("/")[2])
+                steps, load = data["steps"], load_of(cell)
                 priced = fit.predict(np.array([_features(row["arm"], row["k"], s) for s in steps]))
                 (ms,) = fit.predict(np.array([_kept_at(load, row["arm"], row["k"], steps)]))
                 found.setdefault(cell, {})[row["arm"], row["k"]] = 1e3 * data["output_tokens"] / ms
-                ratios += [s[0] / _pace(data, usual_ms) / one for s, one in zip(steps, priced, strict=True)]
-            doubts.append(abs(math.log(float(np.quantile(ratios, QUANTILE)))))
+                ratios += [s[0] / pace / one for s, pace, one
+                           in zip(steps, _paces(data, usual_ms[load]), priced, strict=True)]
+            doubts.append(abs(math.log(float(np.median(ratios)))))
     return Truth(found, float(np.median(doubts)))

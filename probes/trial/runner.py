@@ -10,7 +10,7 @@ from probes.trial.comparison import Stop, compare, room_for_both
 from probes.trial.engine_process import EngineProcess, close_all
 from probes.trial.plan import TrialPlan
 from probes.trial.progress import Progress, Silent
-from probes.trial.session import BUDGET_ENDED, Session
+from probes.trial.session import BUDGET_ENDED, LEAST_COMPARISON, Session
 from profiles.deployment import Candidate
 from profiles.evidence import ArmStatus, TrialEvidence
 
@@ -81,7 +81,7 @@ def _compare(session: Session, choose: Choose, stop: Stop, baseline: EngineProce
     if chosen is None:
         return
     candidate, k = chosen
-    if session.left_s < session.estimator.comparison_s(k) / 2:
+    if session.left_s < LEAST_COMPARISON * session.estimator.comparison_s(k):
         session.stopped = "budget"
         return
     compare(session, candidate, k, stop, baseline)

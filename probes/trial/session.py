@@ -36,6 +36,8 @@ BESIDE_SHARE = 0.5
 """Milliseconds of plain steps that go with one of a candidate's: a third of a block's time tells the machine's pace."""
 COMPARISON_SHARE = 1 / 3
 """Part of the budget that arms leave to the comparison at most."""
+LEAST_COMPARISON = 1 / 2
+"""Part of what the comparison wants that must be left for it to begin."""
 FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_OF_MEMORY, ArmStatus.HUNG)
 """Nothing more is to be had of such an arm."""
 
@@ -129,7 +131,8 @@ class Session:
         reserve = min(wanted, COMPARISON_SHARE * self.plan.budget_s)
         untried = sum(self.estimator.arm_s(a, self.owed(a)[:1]) for a in self.plan.arms
                       if self.waits(a) and not self.done.get(a.key))
-        return reserve if not untried or self.left_s - untried >= reserve else 0.0
+        kept = self.left_s - untried >= (reserve if untried else LEAST_COMPARISON * wanted)
+        return reserve if kept else 0.0
 
     def waits(self, arm: ArmPlan) -> bool:
         """Whether the arm still has its turn before it in this run, or is in it."""
