@@ -21,19 +21,18 @@ def synthetic_row(arm: str, k: int, rng: random.Random) -> dict[str, Any]:
     cells = {}
     for task in ("code", "creative"):
         for running in (1, 8):
-            steps: list[list[float]] = []
+            steps: list[list[float | None]] = []
             stretched, slow = rng.random() < 0.3, rng.uniform(1.0, 1.3)
             for i in range(60):
                 if i % 6 == 0:
                     stretched = rng.random() < 0.3
                 drafts = k * running if arm != "ngram" else rng.choice((0, k * running))
                 ms = undisturbed_ms(arm, k, running, drafts) * rng.uniform(1.0, 1.02) * slow
-                ms *= rng.uniform(1.2, 1.5) if stretched else 1.0
-                steps.append([ms, running, 0, 0, 0, drafts, 0, 100, None])
+                burst = rng.uniform(1.2, 1.5) if stretched else 1.0
+                beside_ms = undisturbed_ms("none", 0, running, 0.0) * slow * burst * rng.uniform(1.0, 1.02)
+                steps.append([ms * burst, running, 0, 0, 0, drafts, 0, 100, None, beside_ms if i % 2 == 0 else None])
             tokens = 60 * running * LENGTH[arm, k]
-            cells[f"{task}/{running}"] = {
-                "output_tokens": tokens, "steps": steps,
-                "reference_ms": [100.0 * slow * (rng.uniform(1.2, 1.5) if i < 4 else 1.0) for i in range(14)]}
+            cells[f"{task}/{running}"] = {"output_tokens": tokens, "steps": steps}
     return {"arm": arm, "k": k, "cells": cells, "round": 0}
 
 

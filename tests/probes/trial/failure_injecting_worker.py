@@ -1,7 +1,7 @@
 """NOT an engine: a child of the trial's kind that fails on purpose. Never a source of measurements.
 
 The first engine argument `fail` says how: refuse | refuse_silently | crash | out_of_memory | hang | hang_at_start |
-leave_child | wait_for_interrupt | none.
+leave_child | wait_for_interrupt | take_turns | none.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ def answer(fail: str, command: dict[str, Any], pipe: Pipe) -> dict[str, Any]:
     if fail == "wait_for_interrupt":
         pipe.send("beat", id=command["id"], steps=1, tokens=1)
         return {"interrupted": pipe.interrupt.wait(60)}
+    if fail == "take_turns":
+        told = []
+        for step in range(3):
+            answer = pipe.ask("turn", id=command["id"], own_s=0.1 * step, tokens=step, row=None)
+            told.append(answer.get("ms") if answer is not None else "interrupted")
+        return {"told": told, "turns": command.get("turns", False)}
     return {"asked": command["cmd"]}
 
 

@@ -67,6 +67,48 @@ def test_out_of_memory_during_a_command_has_its_own_status(child):
     assert caught.value.status is ArmStatus.OUT_OF_MEMORY
 
 
+def test_a_block_by_turns_asks_before_each_step_and_gets_the_answer(child):
+    process = child("take_turns")
+    process.start()
+    heard = []
+
+    def turn(event):
+        heard.append(event["tokens"])
+        return 100.0 + event["tokens"] if event["tokens"] else None
+
+    assert process.call("run_block", turn=turn) == {"told": [None, 101.0, 102.0], "turns": True}
+    assert heard == [0, 1, 2]
+
+
+def test_a_block_goes_a_step_when_told_and_ends_early_when_it_is_interrupted_or_closed(child):
+    process = child("take_turns")
+    process.start()
+    assert process.begin_block()["event"] == "turn"
+    assert process.go()["tokens"] == 1
+    assert process.interrupt()["told"] == [None, "interrupted", "interrupted"]
+    # The next command is not disturbed by what the last one left.
+    assert process.begin_block()["tokens"] == 0
+    assert [process.go()["event"] for _ in range(3)] == ["turn", "turn", "result"]
+    process.begin_block()
+    pid = process.pid
+    process.close()
+    assert gone(pid)
+
+
+def test_a_process_spawned_ahead_starts_the_engine_it_is_then_told(child):
+    process = child("refuse")
+    process.spawn()
+    pid = process.pid
+    process.engine_args = {"fail": "none"}
+    process.start()
+    assert process.pid == pid
+    assert process.call("counters") == {"asked": "counters"}
+    waiting = child("none")
+    waiting.spawn()
+    waiting.close()
+    assert gone(waiting.pid)
+
+
 def test_silence_is_a_hang_and_the_child_is_ended(child):
     process = child("hang", silence_s=0.5)
     process.start()
