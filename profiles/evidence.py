@@ -236,6 +236,8 @@ class Block(Schema):
     """Wall time of the decode-only steps at full load."""
     decode_tokens: Count
     """Output tokens of those steps."""
+    beside_ms: Ms | None = None
+    """Mean of the plain steps between them, as in StepSample."""
     start: Count = 0
     """Which engine start (0, 1, ...) it belongs to: between-run spread needs more than one."""
 

@@ -227,11 +227,13 @@ def between_run_spread(pairs: Sequence[PairedBlock], blocks: Sequence[Block]) ->
         starts.setdefault((pair.baseline_start, pair.speculative_start), []).append(pair.speedup)
     if len(starts) > 1:
         return _relative_deviation([statistics.fmean(v) for v in starts.values()])
-    rates: dict[tuple[int, int], dict[int, list[float]]] = {}
+    rates: dict[tuple[int, int, bool], dict[int, list[float]]] = {}
     for block in blocks:
         if block.decode_s > 0:
-            cell = rates.setdefault((block.k, block.running), {})
-            cell.setdefault(block.start, []).append(block.decode_tokens / block.decode_s)
+            # Per plain step where those were made in between, else per second: the machine's pace is no start's doing.
+            cell = rates.setdefault((block.k, block.running, block.beside_ms is None), {})
+            rate = block.decode_tokens / block.decode_s * (block.beside_ms or 1.0)
+            cell.setdefault(block.start, []).append(rate)
     spreads = [_relative_deviation([statistics.fmean(v) for v in cell.values()])
                for cell in rates.values() if len(cell) > 1]
     return max(spreads) if spreads else None

@@ -97,9 +97,12 @@ def request_samples(requests: Sequence[dict[str, Any]], tasks: Sequence[Task],
 
 def timed_block(data: dict[str, Any], k: int, running: int, task: Task | None, start: int) -> Block:
     """Whole-block figures, and those of its decode-only steps at full load."""
-    full = [row for row in data["steps"] if row[1] == running and not row[2]]
+    timed = zip(data["steps"], beside(data["steps"]), strict=True)
+    whole = [(row, plain_ms) for row, plain_ms in timed if row[1] == running and not row[2]]
+    full, plain = [row for row, _ in whole], [plain_ms for _, plain_ms in whole if plain_ms is not None]
     return Block(k=k, running=running, task=task, wall_s=data["wall_s"], output_tokens=data["output_tokens"],
-                 decode_s=sum(row[0] for row in full) / 1e3, decode_tokens=sum(row[6] for row in full), start=start)
+                 decode_s=sum(row[0] for row in full) / 1e3, decode_tokens=sum(row[6] for row in full), start=start,
+                 beside_ms=_mean(plain) if plain else None)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -302,11 +302,12 @@ class Session:
         # A prompt repeated to fill a load is one observation of acceptance, not several.
         fresh = [r for r in data["requests"] if places.index(places[r["place"]]) == r["place"]]
         requests = request_samples(fresh, tasks, block.k) if arm.k_max and block.k else []
-        steps = step_samples(data["steps"], block.k, task, block.running)
+        together = min(block.running, len(places))
+        steps = step_samples(data["steps"], block.k, task, together)
         self.say(unsteady(arm.candidate.label, steps))
         self.change(
             arm, steps=(*evidence.steps, *steps),
-            prefill=(*evidence.prefill, *prefill_samples(data["steps"], block.running)),
+            prefill=(*evidence.prefill, *prefill_samples(data["steps"], together)),
             requests=(*evidence.requests, *requests),
             blocks=(*evidence.blocks, timed_block(data, block.k, block.running, task, start)))
         if data["complete"]:

@@ -1,8 +1,10 @@
 """From an engine child's rows (synthetic) to evidence."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.trial.comparison import between_run_spread
 from probes.trial.samples import (
     LONGEST_CELL,
     beside,
@@ -85,3 +87,12 @@ def test_a_bucket_holds_its_own_lower_edge_and_less_than_twice_of_it(tokens):
     bucket = context_bucket(tokens)
     assert bucket <= tokens
     assert tokens < max(64, 2 * bucket)
+
+
+def test_two_starts_at_different_paces_of_the_machine_do_not_differ():
+    blocks = [timed_block({"wall_s": 1.0, "output_tokens": 9, "steps": [row(step_ms=ms, beside_ms=0.5 * ms)] * 4}, 3, 4,
+                          None, start) for start, ms in ((0, 20.0), (1, 34.0))]
+    assert [block.beside_ms for block in blocks] == [10.0, 17.0]
+    assert between_run_spread([], blocks) == pytest.approx(0.0, abs=1e-9)
+    untold = [block.model_copy(update={"beside_ms": None}) for block in blocks]
+    assert between_run_spread([], untold) > 0.2
