@@ -126,8 +126,8 @@ class StatedEngine:
         steps = math.ceil(max_tokens / (1 + sum(reached)))
         begin_s, own_s, rows = machine.now_s, 0.0, []
         for _ in range(math.ceil(len(prompts) / running) * steps):
-            beside_ms = yield {"event": "turn", "own_s": own_s, "tokens": round(len(rows) * running * max_tokens / steps),
-                               "row": rows[-1] if rows else None}
+            tokens = round(len(rows) * running * max_tokens / steps)
+            beside_ms = yield {"event": "turn", "own_s": own_s, "tokens": tokens, "row": rows[-1] if rows else None}
             if deadline_s is not None and machine.now_s - begin_s > deadline_s:
                 break
             step_s = machine.step_s * (1 + 0.1 * k) * machine.slow(machine.now_s)
