@@ -57,7 +57,8 @@ def child_environment(extra: Mapping[str, str], parent: Mapping[str, str] | None
             if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)}
     root = str(Path(__file__).resolve().parents[2])
     kept["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [kept.get("PYTHONPATH")])])
-    kept.update({"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"})
+    # `python -m` would look in the working folder first: a checkout of vLLM, or a folder named like one of ours.
+    kept.update({"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"})
     kept.update(extra)
     return kept
 

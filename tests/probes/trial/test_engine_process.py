@@ -109,6 +109,16 @@ def test_a_process_spawned_ahead_starts_the_engine_it_is_then_told(child):
     assert gone(waiting.pid)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11, which engines need anyway")
+def test_folders_in_the_working_folder_are_not_taken_for_ours(child, tmp_path, monkeypatch):
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "__init__.py").write_text("raise RuntimeError('a folder of the user')")
+    monkeypatch.chdir(tmp_path)
+    process = child("none")
+    process.start()
+    assert process.call("counters") == {"asked": "counters"}
+
+
 def test_silence_is_a_hang_and_the_child_is_ended(child):
     process = child("hang", silence_s=0.5)
     process.start()
