@@ -109,7 +109,7 @@ def test_a_process_spawned_ahead_starts_the_engine_it_is_then_told(child):
     assert gone(waiting.pid)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="PYTHONSAFEPATH came with Python 3.11, which engines need anyway")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="engines need 3.11 anyway")
 def test_folders_in_the_working_folder_are_not_taken_for_ours(child, tmp_path, monkeypatch):
     (tmp_path / "probes").mkdir()
     (tmp_path / "probes" / "__init__.py").write_text("raise RuntimeError('a folder of the user')")
