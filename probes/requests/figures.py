@@ -150,12 +150,3 @@ def temperature(table: Table) -> SamplingSeen | None:
     return SamplingSeen(requests=stated, stated_share=stated / whole, usual=rows[0][0], usual_share=rows[0][1] / stated,
                         mean=sum(value * n for value, n in rows) / stated, low=min(v for v, _ in rows),
                         high=max(v for v, _ in rows))
-
-
-def models(table: Table, most: int = 10) -> tuple[str, ...]:
-    """The models named, the most used first."""
-    if not table.has("model"):
-        return ()
-    rows = table.database.execute("SELECT model, count(*) FROM r WHERE bad = 0 AND model IS NOT NULL GROUP BY 1 "
-                                  f"ORDER BY 2 DESC, 1 LIMIT {most}").fetchall()
-    return tuple(str(name)[:200] for name, _ in rows)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, row_of
+from probes.requests.booleans import numbers_are_booleans
+from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, name_in, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total, shown
 from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
 from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
@@ -35,6 +36,8 @@ class Reading:
     table: Table
     count_tokens: CountTokens
     folder: Path
+    model: str | None = None
+    """The one model whose requests are wanted."""
     signals: Signals = field(default_factory=Signals)
     totals: list[Total] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -61,7 +64,7 @@ class Reading:
         hide a line's end; `otherwise` says how, in place of the plan's own way."""
         container = plan.head.container
         in_python = otherwise or (lambda one: self.in_python(plan, one, number))
-        if plan.in_python:
+        if plan.in_python or (container == "jsonl" and numbers_are_booleans(plan, source)):
             in_python(source)
             return
         if source.compression == "gzip" and not self.table.database.notices_cut_gzip and not is_whole(source):
@@ -111,7 +114,7 @@ class Reading:
         self.lines[source.shown] = (total - bad, bad + rejected)
         self.counted += total - bad if plan.estimated else 0
         if plan.head.container == "jsonl" and view_of(plan.head.first()) is not None:
-            self._look(source)
+            self._look(source, plan)
 
     def _place(self, plan: Plan, source: Source, reasons: dict[str, int]) -> None:
         rejected = self.table.rejected() if plan.head.container == "csv" else []
@@ -129,16 +132,20 @@ class Reading:
                 self.refuse(NOTHING, nothing - torn, source, () if torn else found)
             reasons["nothing"] = nothing
 
-    def _look(self, source: Source) -> None:
+    def _look(self, source: Source, plan: Plan) -> None:
         found, complete = drawn_records(source, LOOKED_AT_BYTES)
         records, before = list(found), self.signals.n
         self.signals.share = min(1.0, LOOKED_AT / max(1, len(records)))
         for record in records:
             view = view_of(record)
             if view is not None:
-                self.signals.offer(view)
+                self._offer(view, name_in(record, plan.fields.get("model", ())))
         if not complete or self.signals.share < 1:
             self.note(f"task mix and sampling are from {self.signals.n - before:,} requests drawn from {source.shown}")
+
+    def _offer(self, view: View, model: str | None) -> None:
+        if self.model is None or model == self.model:
+            self.signals.offer(view)
 
     # --- Python's way ----------------------------------------------------------------------------------------------
     def in_python(self, plan: Plan, source: Source, number: int) -> None:
@@ -149,7 +156,7 @@ class Reading:
                 if isinstance(found, Row) and isinstance(record, dict) and plan.head.container != "csv":
                     view = view_of(record)
                     if view is not None:
-                        self.signals.offer(view)
+                        self._offer(view, found.model)
                 yield Bad(found.reason, line) if isinstance(found, Bad) else found
 
         self._take(rows(), source, number)
@@ -214,7 +221,7 @@ class Reading:
             row.prompt = self.count_tokens(view.prompt) if row.prompt is None else row.prompt
             if row.output is None and view.output is not None:
                 row.output = self.count_tokens(view.output)
-            self.signals.offer(view)
+            self._offer(view, row.model)
             row.view = None
         return row
 

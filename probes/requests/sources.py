@@ -134,7 +134,7 @@ def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
     copy = folder / f"utf8-{len(os.listdir(folder))}"
     if source.compression == "gzip" and not is_whole(source):
         source = unpacked(source, folder)
-    with _bytes(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
+    with opened(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         shutil.copyfileobj(text, kept, _CHUNK)
     return replace(source, path=copy, compression="none",
@@ -179,7 +179,8 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
                              "again") from error
 
 
-def _bytes(source: Source) -> IO[bytes]:
+def opened(source: Source) -> IO[bytes]:
+    """The file unpacked."""
     if source.compression == "gzip":
         return cast(IO[bytes], gzip.open(source.path))
     if source.compression == "zstd":
@@ -191,7 +192,7 @@ def head_of(source: Source, size: int = HEAD_BYTES) -> bytes:
     """The first bytes, unpacked; those before the damage where there is some."""
     found = b""
     try:
-        with _bytes(source) as stream:
+        with opened(source) as stream:
             while len(found) < size and (chunk := stream.read(min(size - len(found), 1 << 16))):
                 found += chunk
     except DAMAGE:
@@ -201,14 +202,14 @@ def head_of(source: Source, size: int = HEAD_BYTES) -> bytes:
 
 def lines_of(source: Source) -> Iterator[tuple[int, bytes]]:
     """Numbered lines, unpacked. Only \\n ends one: U+2028 and its kind are ordinary characters inside a text."""
-    with _bytes(source) as stream:
+    with opened(source) as stream:
         for number, line in enumerate(stream, 1):
             yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
 def whole(source: Source, limit: int) -> bytes:
     """All of it; InputError above `limit` bytes."""
-    with _bytes(source) as stream:
+    with opened(source) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"{source.shown} is one JSON document of more than {limit >> 20} MiB: write its requests as "
@@ -223,4 +224,4 @@ def is_parquet(source: Source) -> bool:
 
 def open_text(source: Source) -> IO[str]:
     """The file as text, unpacked; bytes that are no UTF-8 are replaced."""
-    return io.TextIOWrapper(_bytes(source), encoding="utf-8-sig", errors="replace", newline="\n")
+    return io.TextIOWrapper(opened(source), encoding="utf-8-sig", errors="replace", newline="\n")

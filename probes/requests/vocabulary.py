@@ -16,12 +16,12 @@ def _places(text: str) -> tuple[Place, ...]:
 
 VOCABULARY: Places = {
     "arrival": _places(
-        "arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts arrival_timestamp arrived_at arrival "
+        "arrival_s:s arrival_ms:ms arrival_time_s:s arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts "
+        "arrival_timestamp arrived_at arrival "
         "request_start_time request_start_ns:ns start_time_ns:ns start_time_ms:ms start_time startTime start_ts "
         "started_at start submit_time sent_at send_time request_time requested_at queued_at timestamp_ms:ms "
         "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp "
-        "request_created_at start_timestamp "
-        "submitted_at"
+        "request_created_at start_timestamp submitted_at tstamp"
     ),
     "end": _places(
         "end_time_ns:ns end_time_ms:ms request_end_time request_end_ns:ns end_time endTime end_ts ended_at "
