@@ -61,8 +61,8 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
     if count is not None and "-" in files:
         raise InputError("--sample-prompts reads the logs a second time, which stdin does not allow: name a file")
     if count is not None and model is not None:
-        raise InputError("--sample-prompts draws from all requests of the logs, and --model leaves some out: give the logs "
-                         "of that model alone")
+        raise InputError("--sample-prompts draws from all requests of the logs, and --model leaves some out: give the "
+                         "logs of that model alone")
     found = probe_requests(files, Options(columns=columns, format=form, tokenizer=tokenizer, tpot_ms=tpot_ms,
                                           ttft_ms=ttft_ms, model=model, lenient=lenient))
     refuse_empty(files, found)

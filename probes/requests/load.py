@@ -85,8 +85,10 @@ def _copies(table: Table, note: Note) -> int:
 
 
 def _order(table: Table, note: Note) -> None:
-    back = table.database.one("SELECT count(*) FROM (SELECT a, lag(a) OVER () AS before FROM r "
-                              "WHERE bad = 0 AND a IS NOT NULL) WHERE a < before")[0]
+    back, last = 0, None
+    for times in table.in_order("a"):
+        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and times[0] < last)
+        last = times[-1]
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -117,21 +119,15 @@ def _line_up(table: Table, files: int, note: Note) -> None:
         place += last - first
 
 
-def _ends(table: Table, column: str) -> tuple[int, int, int]:
-    """First, last and number of the times of a column."""
-    low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
-    return low, high, n
-
-
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
-    low, high, n = _ends(table, "a")
+    low, high, n = table.ends("a")
     if n and max(-low, high) > _NO_TIME_S * 1e6:
         far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"
         note(f"{table.database.one(f'SELECT count(*) FROM r WHERE {far}')[0]:,} requests have times beyond any "
              "calendar: their times are not used, their lengths are")
         _forget_times(table, far)
-        low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+        low, high, n = table.ends("a")
     for _ in range(3):
         if n < 10 or (high - low) / 1e6 <= _FAR_S:
             return
@@ -154,7 +150,7 @@ def _far_off(table: Table, note: Note) -> None:
         note(f"{count:,} requests have times far from all others (a clock that is off, or 0 for unknown): their times "
              "are not used, their lengths are")
         _forget_times(table, far)
-        low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+        low, high, n = table.ends("a")
 
 
 def _forget_times(table: Table, where: str) -> None:
@@ -175,7 +171,7 @@ def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:
 def load_of(table: Table, note: Note, tpot_s: float | None = None, ttft_s: float | None = None) -> Load:
     """Rate and concurrency. `tpot_s` and `ttft_s` are what the user states for a log without ends."""
     for column in (one for one in ("a", "e") if table.has(one)):
-        low, high, n = _ends(table, column)
+        low, high, n = table.ends(column)
         if n:
             break
     else:
@@ -212,8 +208,10 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    for bins in table.in_order(f"(({column} - {low}) // {round(width * 1e6)})::INTEGER"):
-        counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
+    for times in table.in_order(column):
+        # A quotient of whole numbers that a float holds has the right whole part; int64 division takes thrice as long.
+        bins = ((times - low) / (width * 1e6)).astype(np.intp)
+        counts += np.bincount(np.minimum(bins, len(counts) - 1, out=bins), minlength=len(counts))
     return counts
 
 

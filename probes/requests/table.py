@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -23,8 +24,12 @@ output tokens, seconds to the first token and per token, latency, running reques
 temperature, model, hash of the id, file, why it is none."""
 ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
-CHUNK = 4_000_000
+CHUNK = 6_000_000
 """Rows that are looked at together outside of the table engine."""
+_PACKED = 16
+"""Times that a trace is longer when unpacked, at most."""
+_LIGHT = {"a", "p", "o", "bad"}
+"""Columns of a trace and no more: a file of these alone that is within a chunk is never written into a table at all."""
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
 Python."""
@@ -39,6 +44,8 @@ class Table:
         wanted = {*columns, "bad", "src"} if files > 1 else {*columns, "bad"} - {"src"}
         self.columns = [name for name in COLUMNS if name in wanted]
         self._kept: dict[str, np.ndarray] = {}
+        self._held = False
+        """Whether the rows are the kept arrays, which `r` is a view of."""
         self._rows: int | None = None
         self._good: int | None = None
         kinds = ", ".join(f"{name} {COLUMNS[name]}" for name in self.columns)
@@ -50,25 +57,36 @@ class Table:
 
     def change(self, statement: str) -> None:
         """Run an UPDATE: what was kept of the rows is no longer what stands there."""
+        self._write()
         self._kept.clear()
         self._rows = self._good = None
         self.database.execute(statement)
 
-    def in_order(self, expression: str) -> Iterator[np.ndarray]:
-        """The values of a column or an expression of the good rows in the order of the log, so many rows at once."""
-        rows = self.count()
-        if rows <= CHUNK and expression in self._kept:
-            yield from (self._kept[expression],) if len(self._kept[expression]) else ()
-            return
-        # A filter costs as much as the values do: only where a row is none.
-        good = "" if self.good() == rows else " WHERE bad = 0"
-        for start in range(0, rows, CHUNK):
-            part = good if rows <= CHUNK else f" WHERE rowid BETWEEN {start} AND {start + CHUNK - 1} AND bad = 0"
-            found = self.database.present(f"SELECT {expression} AS v FROM r{part}")["v"]
-            if rows <= CHUNK:
-                self._kept[expression] = found
-            if len(found):
-                yield found
+    def at_hand(self, column: str) -> np.ndarray | None:
+        """The values of a column of the good rows in the order of the log; None where they are too many for that."""
+        if not self._held and self.count() > CHUNK:
+            return None
+        if column not in self._kept:
+            good = "" if self.good() == self.count() else " WHERE bad = 0"
+            self._kept[column] = self.database.present(f"SELECT {column} AS v FROM r{good}")["v"]
+        return self._kept[column]
+
+    def in_order(self, column: str) -> Iterator[np.ndarray]:
+        """The same, so many rows at once where they are too many."""
+        whole = self.at_hand(column)
+        parts = range(0, self.count(), CHUNK) if whole is None else ()
+        found = (self.database.present(f"SELECT {column} AS v FROM r WHERE rowid BETWEEN {start} AND "
+                                       f"{start + CHUNK - 1} AND bad = 0")["v"] for start in parts)
+        yield from (one for one in (found if whole is None else (whole,)) if len(one))
+
+    def ends(self, column: str) -> tuple[int, int, int]:
+        """Smallest, largest and number of the values of the good rows; the first two only where there is one."""
+        values = self.at_hand(column)
+        if values is None:
+            low, high, n = self.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r "
+                                             "WHERE bad = 0")
+            return low, high, n
+        return (int(values.min()), int(values.max()), len(values)) if len(values) else (0, 0, 0)
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -83,16 +101,41 @@ class Table:
         if plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
-        reader = reader_sql(plan, source, tolerant=tolerant)
+        rows = f"SELECT {select} FROM (SELECT {fields}{excess} FROM {reader_sql(plan, source, tolerant=tolerant)})"
+        if not before and _LIGHT.issuperset(self.columns) and _lines(plan, source) <= CHUNK and self._hold(rows):
+            return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
         try:
             # Made from what is read: half as dear as filling a table that is there already.
             into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
-            self.change(f"{into} SELECT {select} FROM (SELECT {fields}{excess} FROM {reader})")
+            self.change(f"{into} {rows}")
         except self.database.Error:
             if self.count() != before:
                 self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
             raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
+
+    def _hold(self, rows: str) -> bool:
+        """Take the rows as arrays; False where they are more than were expected."""
+        found = self.database.masked(f"{rows} LIMIT {CHUNK + 1}")
+        values = {name: np.ma.getdata(column) for name, column in found.items()}
+        if len(values["bad"]) > CHUNK:
+            return False
+        missing = {name: np.ma.getmaskarray(column) for name, column in found.items() if np.ma.is_masked(column)}
+        self.database.execute("DROP TABLE r")
+        self.database.view("r", values, missing)
+        self._rows, self._held = len(values["bad"]), True
+        if missing or values["bad"].any():
+            self._write()
+        else:
+            self._good, self._kept = self._rows, values
+        return True
+
+    def _write(self) -> None:
+        """Rows that are held as arrays into a table: only there can they be changed."""
+        if self._held:
+            self._held = False
+            self._kept.clear()
+            self.database.written("r")
 
     def rejected(self) -> list[int]:
         """Lines that the last reading of a CSV could not take at all, such as those that are not UTF-8. Only a tolerant
@@ -139,6 +182,7 @@ class Table:
     # --- by Python -------------------------------------------------------------------------------------------------
     def add(self, rows: Iterable[Row], number: int) -> None:
         """Insert rows of Python's making."""
+        self._write()
         rows = iter(rows)
         while batch := list(islice(rows, _BATCH)):
             self._rows = self._good = None
@@ -176,6 +220,15 @@ def columns_of(plan: Plan) -> set[str]:
     names = {"prompt": "p", "output": "o", "running": "run", "cached": "cached", "temperature": "temp",
              "model": "model", "id": "id"}
     return {names[name] for name in plan.fields if name in names} | set(_times(set(plan.fields)))
+
+
+def _lines(plan: Plan, source: Source) -> float:
+    """Lines of a file, about, by the first ones."""
+    first = plan.head.lines
+    if not first:
+        return math.inf
+    packed = 1 if source.compression == "none" else _PACKED
+    return source.size * packed * len(first) / max(1, sum(len(line.encode("utf-8", "replace")) + 1 for line in first))
 
 
 def _times(have: set[str]) -> dict[str, str]:

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.cli import trace_file
-from advisor.cli.trace_file import read_trace
+from advisor.cli.trace_file import read_arrivals
+from advisor.capacity.arrivals import Arrivals
 from profiles.errors import InputError
 
 HEAD = "arrival_s,prompt_tokens,output_tokens\n"
+
+
+def read(path: Path) -> Arrivals:
+    return read_arrivals(path, lambda note: None)
 
 
 def _written(folder: Path, text: str | bytes) -> Path:
@@ -24,7 +29,7 @@ def _written(folder: Path, text: str | bytes) -> Path:
 
 def test_columns_are_found_by_name_and_times_may_count_from_1970(tmp_path: Path) -> None:
     text = "\ufeffoutput_tokens, user ,arrival_s,prompt_tokens\n\n5,a,1764460800.5,10\n6,b,1764460801,20\n"
-    found = read_trace(_written(tmp_path, text))
+    found = read(_written(tmp_path, text))
     assert found.arrival_s.tolist() == [0.0, 0.5]
     assert found.prompt_tokens.tolist() == [10, 20]
     assert found.output_tokens.tolist() == [5, 6]
@@ -38,8 +43,8 @@ def test_csv_and_json_lines_say_the_same(tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("traces")
     rows = [*rows, (1001, 1, 1)]
     names = ("arrival_s", "prompt_tokens", "output_tokens")
-    as_csv = read_trace(_written(folder, HEAD + "".join(",".join(map(str, row)) + "\n" for row in rows)))
-    as_json = read_trace(_written(folder, "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n"
+    as_csv = read(_written(folder, HEAD + "".join(",".join(map(str, row)) + "\n" for row in rows)))
+    as_json = read(_written(folder, "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n"
                                                   for row in rows)))
     for name in names:
         assert getattr(as_csv, name).tolist() == getattr(as_json, name).tolist()
@@ -68,18 +73,18 @@ def test_csv_and_json_lines_say_the_same(tmp_path_factory: pytest.TempPathFactor
 ])
 def test_what_is_no_trace_is_one_sentence_that_names_the_line(tmp_path: Path, text: str | bytes, part: str) -> None:
     with pytest.raises(InputError, match=part) as caught:
-        read_trace(_written(tmp_path, text))
+        read(_written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        read_trace(tmp_path / "none.csv")
+        read(tmp_path / "none.csv")
 
 
 def test_an_endless_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no regular file"):
-        read_trace(Path("/dev/zero"))
+        read(Path("/dev/zero"))
     monkeypatch.setattr(trace_file, "MAX_REQUESTS", 3)
     with pytest.raises(InputError, match="more than 3 requests"):
-        read_trace(_written(tmp_path, HEAD + "".join(f"{i},1,1\n" for i in range(9))))
+        read(_written(tmp_path, HEAD + "".join(f"{i},1,1\n" for i in range(9))))

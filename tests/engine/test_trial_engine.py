@@ -11,7 +11,7 @@ import pytest
 
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
-from probes.trial.plausibility import position_totals
+from profiles.plausibility import position_totals
 from probes.trial.runner import run_trial
 from profiles.evidence import ArmStatus
 from tests.engine.trial_setup import NGRAM, Watch, deployment, draft_model, maps_engine, plan_of, workers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probes.trial.plausibility import position_totals
+from profiles.plausibility import position_totals
 from probes.trial.repairs import EXPAND_COPY_LOST
 from probes.trial.runner import run_trial
 from tests.engine.trial_setup import Watch, deployment, draft_model, plan_of

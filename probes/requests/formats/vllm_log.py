@@ -231,8 +231,8 @@ def _total(log: _Log) -> Total:
         versions = f" (releases {', '.join(log.versions)})" if len(log.versions) > 1 else ""
         notes.append(f"{log.starts} engine starts are in this log and are taken together{versions}")
     if len(log.configs) > 1:
-        notes.append(f"{len(log.configs)} speculative configurations are in this log, and their counts are taken together: "
-                     "cut it at the engine's starts to tell them apart")
+        notes.append(f"{len(log.configs)} speculative configurations are in this log, and their counts are taken "
+                     "together: cut it at the engine's starts to tell them apart")
     if any(_NO_SPECULATION in one for one in log.configs):
         notes.append("extract_hidden_states in its speculative_config is not speculation")
     return Total(
