@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 @click.option("--burstiness", type=Number(0.01, 100), default=1.0, show_default=True,
               help="Shape of the gaps between arrivals: 1 is a Poisson process, below 1 burstier.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Recorded arrivals instead of a process: CSV or JSON lines of arrival_s, prompt_tokens, output_tokens, "
-                   "or another trace that `probe requests` reads.")
+              help="Recorded arrivals instead of a process: CSV or JSON lines of arrival_s, prompt_tokens and "
+                   "output_tokens, or another trace that `probe requests` reads.")
 @click.option("--prices", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Price table (YAML) instead of the catalog's.")
 @click.option("--price", type=Number(0, 10_000, above=True), metavar="USD",

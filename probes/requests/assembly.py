@@ -77,7 +77,7 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
         arrivals=found.arrivals,
         prompt_tokens=prompt,
         output_tokens=output,
-        tokens_from=_tokens_from(reading, options),
+        tokens_from=tokens_from(reading, options),
         output_to_prompt_ratio=ratio,
         joint_lengths=figures.joint_lengths(table) if rows else (),
         decode_time_share=figures.decode_time_share(table) or _decode_share(total),
@@ -134,7 +134,8 @@ def _lengths(marks: Mapping[str, float]) -> Lengths | None:
     return Lengths(mean=marks["mean"], **rising)
 
 
-def _tokens_from(reading: Reading, options: Options) -> str:
+def tokens_from(reading: Reading, options: Options) -> str:
+    """Where token counts come from; a note where they are assumed."""
     if not reading.counted:
         return "the log"
     if options.tokenizer is not None:

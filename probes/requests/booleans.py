@@ -13,7 +13,7 @@ from probes.requests.text_sample import drawn_blocks
 
 LOOKED_THROUGH_BYTES = 16 << 20
 """Files above it are looked at in an even sample: looking costs a part of what reading does."""
-SAMPLE_BYTES = 4 << 20
+SAMPLE_BYTES = 1 << 20
 _FLAG = re.compile(rb":\s*(?:true|false)\b")
 _KEY_BYTES = 200
 

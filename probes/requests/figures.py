@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from probes.requests.table import Table
+from probes.requests.table import BLOCK, Table, blocks
 from profiles.schema import Quantity, Source
 from profiles.traffic import LengthCell, SamplingSeen
 from profiles.workload import Lengths
@@ -24,8 +24,11 @@ Counts = npt.NDArray[np.int64]
 def _histogram(table: Table, column: str) -> tuple[Counts, Counts]:
     """Values in rising order, and how often each occurs. Token counts have few values, so this is small and exact."""
     values = table.at_hand(column)
-    if values is not None and values.max(initial=0) < _FEW:
-        counts = np.bincount(values)
+    most = int(values.max(initial=0)) if values is not None else _FEW
+    if values is not None and most < _FEW:
+        counts = np.zeros(most + 1, dtype=np.int64)
+        for part in blocks([values]) if most < BLOCK else [values]:
+            counts += np.bincount(part, minlength=most + 1)
         seen = np.flatnonzero(counts)
         return seen, counts[seen]
     found = table.database.arrays(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.requests.clock import EPOCH_FROM_S
-from probes.requests.table import Table
+from probes.requests.table import Table, blocks
 from profiles.traffic import Arrivals
 
 HOUR_S = 3600.0
@@ -208,7 +208,7 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    for times in table.in_order(column):
+    for times in blocks(table.in_order(column)):
         # A quotient of whole numbers that a float holds has the right whole part; int64 division takes thrice as long.
         bins = ((times - low) / (width * 1e6)).astype(np.intp)
         counts += np.bincount(np.minimum(bins, len(counts) - 1, out=bins), minlength=len(counts))

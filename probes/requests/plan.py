@@ -255,6 +255,9 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
         return place.sql.format(*(".".join(map(named, parts)) for parts, _ in place.leaves))
     value = ".".join(map(named, place.parts))
     typed = column_type(plan, place, tolerant=tolerant)
+    if tolerant and plan.head.container == "csv":
+        # A bare cast would be made by the reader itself, which refuses the row and does not say why.
+        value = f"nullif({value}, '')"
     parquet = plan.head.container == "parquet"
     if place.unit == "name":
         return f"nullif({value}::VARCHAR, '')"

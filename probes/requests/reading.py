@@ -109,7 +109,7 @@ class Reading:
         self.failed += reasons.pop("failed", 0)
         if reasons:
             self._place(plan, source, reasons)
-        total = int(self.table.database.one(f"SELECT count(*) FROM r WHERE {self.table.of_file(number)}")[0])
+        total = self.table.of(number)
         bad = sum(reasons.values())
         self.lines[source.shown] = (total - bad, bad + rejected)
         self.counted += total - bad if plan.estimated else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -11,7 +10,8 @@ import numpy as np
 from probes.requests.database import Database, named, quoted
 from probes.requests.plan import FAILED, NOTHING, REASONS, Plan, column_type, expressions, reason_sql
 from probes.requests.shapes import Bad, Row
-from probes.requests.sources import Source
+from probes.requests.sources import Source, is_parquet
+from probes.requests.text_sample import drawn_blocks
 
 COLUMNS: Mapping[str, str] = {
     "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER",
@@ -26,6 +26,9 @@ ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
 CHUNK = 6_000_000
 """Rows that are looked at together outside of the table engine."""
+BLOCK = 1 << 17
+"""Values that are worked on at once: what is made of them on the way stays in the processor's cache."""
+_MEASURED_BYTES = 1 << 20
 _PACKED = 16
 """Times that a trace is longer when unpacked, at most."""
 _LIGHT = {"a", "p", "o", "bad"}
@@ -102,24 +105,23 @@ class Table:
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
         rows = f"SELECT {select} FROM (SELECT {fields}{excess} FROM {reader_sql(plan, source, tolerant=tolerant)})"
-        if not before and _LIGHT.issuperset(self.columns) and _lines(plan, source) <= CHUNK and self._hold(rows):
-            return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
         try:
-            # Made from what is read: half as dear as filling a table that is there already.
-            into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
-            self.change(f"{into} {rows}")
+            if not before and _LIGHT.issuperset(self.columns) and _few_lines(source):
+                self._hold(rows)
+            else:
+                # Made from what is read: half as dear as filling a table that is there already.
+                into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
+                self.change(f"{into} {rows}")
         except self.database.Error:
             if self.count() != before:
                 self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
             raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
 
-    def _hold(self, rows: str) -> bool:
-        """Take the rows as arrays; False where they are more than were expected."""
-        found = self.database.masked(f"{rows} LIMIT {CHUNK + 1}")
+    def _hold(self, rows: str) -> None:
+        """Take the rows as arrays."""
+        found = self.database.masked(rows)
         values = {name: np.ma.getdata(column) for name, column in found.items()}
-        if len(values["bad"]) > CHUNK:
-            return False
         missing = {name: np.ma.getmaskarray(column) for name, column in found.items() if np.ma.is_masked(column)}
         self.database.execute("DROP TABLE r")
         self.database.view("r", values, missing)
@@ -128,7 +130,6 @@ class Table:
             self._write()
         else:
             self._good, self._kept = self._rows, values
-        return True
 
     def _write(self) -> None:
         """Rows that are held as arrays into a table: only there can they be changed."""
@@ -167,6 +168,12 @@ class Table:
             self._rows = int(self.database.one("SELECT count(*) FROM r")[0])
         return self._rows
 
+    def of(self, number: int) -> int:
+        """Rows of a file."""
+        if not self.has("src"):
+            return self.count()
+        return int(self.database.one(f"SELECT count(*) FROM r WHERE src = {number}")[0])
+
     def good(self) -> int:
         """Rows that are requests."""
         if self._good is None:
@@ -175,6 +182,8 @@ class Table:
 
     def reasons(self, number: int) -> dict[str, int]:
         """Why rows of a file are no requests, and how many; those of failed requests under `failed`."""
+        if self._held:
+            return {}
         found = self.database.execute(
             f"SELECT bad, count(*) FROM r WHERE {self.of_file(number)} AND bad <> 0 GROUP BY bad").fetchall()
         return {("failed" if code == FAILED else REASONS[code - 1]): int(n) for code, n in found}
@@ -222,13 +231,20 @@ def columns_of(plan: Plan) -> set[str]:
     return {names[name] for name in plan.fields if name in names} | set(_times(set(plan.fields)))
 
 
-def _lines(plan: Plan, source: Source) -> float:
-    """Lines of a file, about, by the first ones."""
-    first = plan.head.lines
-    if not first:
-        return math.inf
+def blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Arrays in parts of at most BLOCK values."""
+    for one in arrays:
+        for start in range(0, len(one), BLOCK):
+            yield one[start:start + BLOCK]
+
+
+def _few_lines(source: Source) -> bool:
+    """Whether a file's lines are within a chunk, by their length all over it; a Parquet file's are not known."""
+    read = lines = 0
+    for block in drawn_blocks(source, _MEASURED_BYTES):
+        read, lines = read + len(block), lines + block.count(b"\n")
     packed = 1 if source.compression == "none" else _PACKED
-    return source.size * packed * len(first) / max(1, sum(len(line.encode("utf-8", "replace")) + 1 for line in first))
+    return not is_parquet(source) and source.size * packed * max(1, lines) <= CHUNK * max(1, read)
 
 
 def _times(have: set[str]) -> dict[str, str]:
@@ -345,4 +361,5 @@ def malformed(table: Table, source: Source) -> int:
         f"maximum_object_size={_LINE_BYTES}) WHERE json IS NULL")[0])
 
 
-__all__ = ["COLUMNS", "NOTHING", "Bad", "Table", "bad_lines", "columns_of", "malformed", "reader_sql"]
+__all__ = ["BLOCK", "COLUMNS", "NOTHING", "Bad", "Table", "bad_lines", "blocks", "columns_of", "malformed",
+           "reader_sql"]

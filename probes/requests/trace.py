@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.requests import Options
+from probes.requests.assembly import tokens_from
 from probes.requests.load import clean
 from probes.requests.loading import Loaded, loaded
 from probes.requests.recognise import UnknownFormat
@@ -67,5 +68,6 @@ def _trace(found: Loaded, name: str, most: int) -> Trace:
     for words, absent in zip(_WORDS.values(), missing, strict=True):
         if absent:
             raise InputError(f"{name}: {absent:,} requests have no usable {words}: expected {EXPECTED}; leave them out")
+    tokens_from(reading, Options())
     rows = table.database.arrays("SELECT a / 1e6 AS a, p, o FROM r WHERE bad = 0")
     return Trace(rows["a"], rows["p"], rows["o"], tuple(reading.notes))

@@ -19,6 +19,7 @@ from probes.trial.plausibility import (
     unsteady,
 )
 from profiles.evidence import StepSample
+from profiles.plausibility import RARE
 
 QUIET = Divergence(requests=8, differing=0, tokens=400, first=None)
 
