@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from probes.requests.clock import EPOCH_FROM_S
 from probes.requests.table import Table, blocks
+from profiles.schema import MAX_CONCURRENCY, MAX_SECONDS, MAX_TOKENS
 from profiles.traffic import Arrivals
 
 HOUR_S = 3600.0
@@ -47,6 +48,7 @@ def clean(table: Table, files: int, note: Note) -> int:
     Returns the number of copies taken out.
     """
     copies = _copies(table, note)
+    _impossible(table, note)
     if table.has("a"):
         _order(table, note)
         _line_up(table, files, note)
@@ -82,6 +84,31 @@ def _copies(table: Table, note: Note) -> int:
         note(f"{total - ids - copies:,} requests repeat an id of another one with other numbers (retries, or ids that "
              "start anew): each counts")
     return copies
+
+
+_POSSIBLE = {
+    "ttft": ("times to the first token (s)", 0.0, MAX_SECONDS),
+    "tpot": ("times per output token (s)", 0.0, MAX_SECONDS),
+    "lat": ("latencies (s)", 0.0, MAX_SECONDS), "run": ("running requests", 0.0, MAX_CONCURRENCY),
+    "cached": ("cached tokens", 0.0, MAX_TOKENS), "temp": ("temperatures", 0.0, 5.0),
+}
+"""What a figure of a request is called, and between which values it can be."""
+
+
+def _impossible(table: Table, note: Note) -> None:
+    """Figures beside the lengths that no request can have are said and not used; the request counts."""
+    there = [name for name in _POSSIBLE if table.has(name)]
+    if not there:
+        return
+    # NaN is above every number here.
+    wrong = {name: f"{name} NOT BETWEEN {_POSSIBLE[name][1]} AND {_POSSIBLE[name][2]}" for name in there}
+    counts = table.database.one("SELECT " + ", ".join(f"count(*) FILTER (WHERE {one})" for one in wrong.values())
+                                + " FROM r WHERE bad = 0")
+    for (name, condition), count in zip(wrong.items(), counts, strict=True):
+        if count:
+            words, low, high = _POSSIBLE[name]
+            note(f"{count:,} {words} are not between {low:g} and {high:,.0f}: they are not used, their requests count")
+            table.change(f"UPDATE r SET {name} = NULL WHERE bad = 0 AND {condition}")
 
 
 def _order(table: Table, note: Note) -> None:
@@ -121,6 +148,7 @@ def _line_up(table: Table, files: int, note: Note) -> None:
 
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
+    _other_units(table, note)
     low, high, n = table.ends("a")
     if n and max(-low, high) > _NO_TIME_S * 1e6:
         far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"
@@ -151,6 +179,19 @@ def _far_off(table: Table, note: Note) -> None:
              "are not used, their lengths are")
         _forget_times(table, far)
         low, high, n = table.ends("a")
+
+
+def _other_units(table: Table, note: Note) -> None:
+    """Dates beside times that are none: some lines are in another unit, or say 0 for unknown. The fewer ones go."""
+    low, high, n = table.ends("a")
+    date = int(EPOCH_FROM_S * 1e6)
+    if not n or not low < date <= high:
+        return
+    early = table.database.one(f"SELECT count(*) FROM r WHERE bad = 0 AND a < {date}")[0]
+    fewer = "<" if early * 2 <= n else ">="
+    note(f"{min(early, n - early):,} requests have times of another unit than the others (dates, and times before "
+         "1990): their times are not used, their lengths are")
+    _forget_times(table, f"bad = 0 AND a {fewer} {date}")
 
 
 def _forget_times(table: Table, where: str) -> None:

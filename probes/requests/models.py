@@ -57,7 +57,9 @@ def only(reading: Reading, model: str) -> None:
 def say_pooled(reading: Reading, found: dict[str, int]) -> None:
     """Notes where several models or documents are taken as one."""
     if len(found) > 1:
-        reading.note(f"{pooled(found)}: choose one with --model")
+        apart = all(len(one.models) < 2 for one in reading.totals)
+        reading.note(f"{pooled(found)}: " + ("choose one with --model" if apart else
+                                             "cut the log where one ends to tell them apart"))
     counted = [one for one in reading.totals if one.requests]
     if len(counted) > 1:
         reading.note(f"{len(counted)} documents that state totals are taken together: counts are added up, means "

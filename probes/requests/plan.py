@@ -151,8 +151,10 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
 
 def checked(row: Row) -> Row | Bad:
     """The row as the table can hold it, or why it is none: what a reader found is as wrong as its document."""
-    if any(value is not None and not 0 <= value <= MAX_TOKENS for value in (row.prompt, row.output, row.cached)):
+    if any(value is not None and not 0 <= value <= MAX_TOKENS for value in (row.prompt, row.output)):
         return Bad(ABSURD)
+    if row.cached is not None and not 0 <= row.cached <= MAX_TOKENS:
+        row.cached = -1.0
     times = (row.arrival, row.end, row.queued, row.scheduled, row.last, row.latency, row.ttft, row.tpot)
     if any(value is not None and abs(value) > BEYOND_S for value in times):
         return Bad(BEYOND_BELIEF)

@@ -15,7 +15,17 @@ from probes.requests.booleans import numbers_are_booleans
 from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, name_in, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total, shown
 from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
-from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
+from probes.requests.sources import (
+    DAMAGE,
+    DOCUMENT_BYTES,
+    ENDS_EARLY,
+    Source,
+    is_whole,
+    lines_of,
+    open_text,
+    unpacked,
+    whole,
+)
 from probes.requests.table import Table, bad_lines, malformed
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
@@ -240,7 +250,7 @@ def records_of(head: Head, source: Source, note: Callable[[str], None], *, text:
         else:
             yield from _json_lines(source)
     except DAMAGE:
-        note(f"{source.shown} ends early: what could be unpacked of it was read")
+        note(f"{source.shown} {ENDS_EARLY}")
 
 
 def unwrapped(line: str, key: str) -> str:
@@ -282,7 +292,7 @@ def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
                 waiting.append(more)
             record += "\n" + waiting[taken][1]
             taken += 1
-        row = _fields(record, head.delimiter) if not record.count('"') % 2 else None
+        row = _fields(record, head.delimiter, strict=bool(taken)) if not record.count('"') % 2 else None
         if taken and (row is None or len(row) != len(names)):
             row, taken = _fields(line, head.delimiter) if not line.count('"') % 2 else None, 0
         del waiting[:taken]
@@ -296,9 +306,11 @@ def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
             yield number, dict(zip(names, row, strict=False))
 
 
-def _fields(record: str, delimiter: str) -> list[str] | None:
+def _fields(record: str, delimiter: str, *, strict: bool = False) -> list[str] | None:
+    """None where it is no row. strict: nothing but a delimiter may follow a closing quote, as is so where a quote that
+    nothing closes meets the one of a later line."""
     try:
-        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
+        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter, strict=strict))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None
@@ -327,12 +339,14 @@ def _items(source: Source) -> Iterator[tuple[int, Any]]:
             except (ValueError, RecursionError):
                 yield 1, Bad(NOT_JSON)
             return
-        place, ended = 1, False
+        place, ended, inside = 1, False, True
         while True:
-            while place < len(buffer) and (buffer[place].isspace() or buffer[place] == ","):
+            while place < len(buffer) and (buffer[place].isspace() or (buffer[place] == "," and inside)):
                 place += 1
-            if buffer[place:place + 1] == "]":
-                return
+            # One array after another is what some write a line each.
+            if buffer[place:place + 1] == ("]" if inside else "["):
+                inside, place = not inside, place + 1
+                continue
             try:
                 value, after = decoder.raw_decode(buffer, place)
                 # A number at the very end of what was read may go on.

@@ -153,6 +153,9 @@ class Table:
                              ("temp", "temperature"), ("model", "model")):
             if name in have:
                 row[column] = name if COLUMNS[column] == "VARCHAR" else f"try_cast({name} AS {COLUMNS[column]})"
+        if "cached" in have:
+            # What no column of whole numbers holds is kept as an impossible one, to be said.
+            row["cached"] = "CASE WHEN cached BETWEEN 0 AND 2147483647 THEN cached WHEN cached IS NOT NULL THEN -1 END"
         if "id" in have:
             row["id"] = "hash(id)"
         row.update(_times(set(have)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.requests.shapes import Place, Places
+from probes.requests.shapes import Head, Place, Places
 
 
 def _places(text: str) -> tuple[Place, ...]:
@@ -73,3 +73,13 @@ VOCABULARY: Places = {
     "status": _places("status_code http_status status"),
     "temperature": _places("temperature sampling_params.temperature"),
 }
+
+
+def has_field(head: Head, field: str) -> bool:
+    """Whether a file has a column for it under one of these names."""
+    return any(head.has(place.path) for place in VOCABULARY[field])
+
+
+def has_counts(head: Head) -> bool:
+    """Whether it counts the tokens of prompts and of outputs."""
+    return has_field(head, "prompt") and has_field(head, "output")
