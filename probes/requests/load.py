@@ -53,6 +53,7 @@ def clean(table: Table, files: int, note: Note) -> int:
         _order(table, note)
         _line_up(table, files, note)
         _far_off(table, note)
+        _other_units(table, note)
         if table.has("e"):
             wrong = table.database.one("SELECT count(*) FROM r WHERE bad = 0 AND e < a")[0]
             if wrong:
@@ -108,7 +109,9 @@ def _impossible(table: Table, note: Note) -> None:
         if count:
             words, low, high = _POSSIBLE[name]
             note(f"{count:,} {words} are not between {low:g} and {high:,.0f}: they are not used, their requests count")
-            table.change(f"UPDATE r SET {name} = NULL WHERE bad = 0 AND {condition}")
+            # An end follows from a latency where the log states none.
+            also = ", e = NULL" if name == "lat" and table.has("e") else ""
+            table.change(f"UPDATE r SET {name} = NULL{also} WHERE bad = 0 AND {condition}")
 
 
 def _order(table: Table, note: Note) -> None:
@@ -148,7 +151,6 @@ def _line_up(table: Table, files: int, note: Note) -> None:
 
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
-    _other_units(table, note)
     low, high, n = table.ends("a")
     if n and max(-low, high) > _NO_TIME_S * 1e6:
         far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"

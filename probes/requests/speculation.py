@@ -37,8 +37,8 @@ def speculation(*, drafts: float | None, draft_tokens: float | None, accepted_to
         rate = accepted_tokens / draft_tokens
     if accepted_tokens is not None and drafts:
         length = 1 + accepted_tokens / drafts
-    found = {"drafts": drafts, "draft_tokens": draft_tokens, "accepted_tokens": accepted_tokens,
-             "acceptance_rate": rate, "acceptance_length": length, "per_position": list(per_position)}
+    found: dict[str, Any] = {"drafts": drafts, "draft_tokens": draft_tokens, "accepted_tokens": accepted_tokens,
+                             "acceptance_rate": rate, "acceptance_length": length, "per_position": list(per_position)}
     if all(value is None or value == [] for value in found.values()):
         return None
     if wrong:
