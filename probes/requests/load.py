@@ -59,8 +59,6 @@ def clean(table: Table, files: int, note: Note) -> int:
             if wrong:
                 note(f"{wrong:,} requests end before they start (clocks that differ): their durations are not used")
                 table.change("UPDATE r SET e = NULL WHERE e < a")
-                if table.has("lat"):
-                    table.change("UPDATE r SET lat = NULL WHERE lat < 0")
     return copies
 
 
