@@ -191,6 +191,9 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
         warnings.append(said)
     note = accelerator_note(situation.gpu) if situation.gpu is not None else None
     warnings += [note] if note is not None else []
+    server = situation.server
+    if server is not None:
+        warnings += [f"{item.arm}: {item.message}" for item in server.implausible]
     trial = situation.trial
     if trial is not None:
         warnings += [f"{spoken(item.arm)}: {item.message}" for item in trial.implausible if item.severity != "info"]

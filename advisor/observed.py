@@ -28,13 +28,16 @@ class Observed:
 
 
 def observed_acceptance(server: ServerEvidence, always_drafts: bool) -> Observed | None:
-    """Acceptance over the window; None where nothing was drafted in it, or the engine does not count its drafts.
+    """Acceptance over the window; None where nothing was drafted in it, the engine does not count its drafts, or its
+    counts cannot be.
 
     always_drafts: False for methods whose steps may have no draft. Those steps count as one token each, as far as the
     server's generated tokens tell of them.
     """
     counters = server.speculation
     if counters is None or not counters.in_window or counters.drafts <= 0 or counters.draft_tokens <= 0:
+        return None
+    if server.implausible:
         return None
     variance = counters.accepted_variance
     if variance is None:
@@ -74,7 +77,7 @@ def observed_load(server: ServerEvidence) -> Quantity | None:
     accepted. That is the load that a step's time depends on, and idle time does not thin it. Else the gauge.
     """
     generated, steps = server.output_tokens_total, server.engine_steps
-    if generated is not None and steps is not None and steps >= 1:
+    if generated is not None and steps is not None and steps >= 1 and not server.implausible:
         accepted = 0.0
         if server.speculation is not None and server.speculation.in_window:
             accepted = server.speculation.accepted_tokens

@@ -185,6 +185,8 @@ def _acceptance(seen: _Seen) -> Promise:
 
 
 def _no_draft(seen: _Seen) -> str:
+    if seen.server.implausible:
+        return f"The server's counters cannot be right: {seen.server.implausible[0].message}."
     counters = seen.server.speculation
     if counters is not None and counters.acceptance_length is not None and counters.drafts == 0:
         return "The engine exports no draft counters, only its own recent mean: nothing to take an interval from."

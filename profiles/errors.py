@@ -3,6 +3,7 @@
 SpecadviseError            anything this tool says on purpose; carries the exit code of the shell contract
 ├── InputError        (2)  wrong use or unreadable input: a field, a file, a flag
 │   └── ModelNotFound (2)  a model id or folder that cannot be resolved here
+│       └── TokenizerMissing (2) its tokenizer cannot be had here
 └── ProbeError        (4)  a probe or the engine failed
     └── EngineError   (4)  the engine's own last error, in one line
 An abstention is not an error: it is a decision (exit code 3).
@@ -31,6 +32,10 @@ class InputError(SpecadviseError):
 
 class ModelNotFound(InputError):
     """A target or draft that is neither a folder, nor in the local cache, nor reachable on the hub."""
+
+
+class TokenizerMissing(ModelNotFound):
+    """The target's tokenizer cannot be had here: texts cannot be cut into its tokens."""
 
 
 class ProbeError(SpecadviseError):

@@ -88,6 +88,20 @@ class GpuEvidence(Schema):
     window_s: Seconds = 0.0
 
 
+# --- What cannot be ---------------------------------------------------------------------------------------------
+class Implausibility(Schema):
+    """A pattern that a correct engine cannot show: said, never averaged in."""
+
+    code: Literal[
+        "later_positions_never_accepted", "acceptance_above_one", "counters_did_not_move", "greedy_output_differs",
+        "sampled_distribution_differs", "acceptance_not_monotone", "other_traffic", "unsteady_steps",
+    ]
+    arm: str
+    """The candidate it was seen of, or the server."""
+    message: str
+    severity: Literal["error", "warn", "info"] = "warn"
+
+
 # --- Server -------------------------------------------------------------------------------------------------------
 class SpeculationCounters(Schema):
     """Differences over the window. acceptance_length counts only steps that had a draft (see tokens_per_step)."""
@@ -157,6 +171,8 @@ class ServerEvidence(Schema):
     model_roots: dict[str, str] = Field(default_factory=dict)
     """What each served name was loaded from, where the engine's list of models says so."""
     speculation: SpeculationCounters | None = None
+    implausible: tuple[Implausibility, ...] = ()
+    """What is wrong with its counts: `speculation` then holds the counts, and no acceptance that follows from them."""
     notes: tuple[str, ...] = ()
 
 
@@ -305,18 +321,6 @@ class PairedComparison(Schema):
     tpot_ms: dict[str, Ms] = Field(default_factory=dict)
 
 
-class Implausibility(Schema):
-    """A pattern that a correct engine cannot show: said, never averaged in."""
-
-    code: Literal[
-        "later_positions_never_accepted", "acceptance_above_one", "counters_did_not_move", "greedy_output_differs",
-        "sampled_distribution_differs", "acceptance_not_monotone", "other_traffic", "unsteady_steps",
-    ]
-    arm: str
-    message: str
-    severity: Literal["error", "warn", "info"] = "warn"
-
-
 class PromptSummary(Schema):
     """Which prompts were run; never their text."""
 
@@ -372,6 +376,12 @@ class Evidence(Schema):
     scoring: RecordedAcceptance | None = None
     trial: TrialEvidence | None = None
     models: tuple[ModelShape, ...] = ()
+
+    @property
+    def implausible(self) -> tuple[Implausibility, ...]:
+        """What was found that a correct engine cannot show."""
+        section = self.trial or self.server
+        return section.implausible if section is not None else ()
 
     @model_validator(mode="after")
     def _section_of_its_kind(self) -> Evidence:

@@ -5,12 +5,26 @@ Lengths, counts and shares only: no text, no folder of a file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from profiles.schema import Amount, Count, Schema, Seconds, Seen, SeenShare, Share, number
 from profiles.workload import Lengths, Task
+
+
+def pooled(counts: Mapping[str, int], most: int = 4) -> str:
+    """What several models sent or wrote, taken as one, as notes say it: `2 models are taken together (a 60 %, b 40 %)`.
+
+    counts: requests of each; shares are left out where some are not known (0).
+    """
+    total, known = sum(counts.values()), all(counts.values())
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    named = [" ".join(name.split())[:80] + (f" {100 * count / total:.3g} %" if known else "")
+             for name, count in ranked[:most]]
+    named += [f"{len(counts) - most} more"] if len(counts) > most else []
+    return f"{len(counts)} models are taken together ({', '.join(named)})"
 
 
 class LogFile(Schema):

@@ -10,17 +10,17 @@ from pydantic import ValidationError
 
 from profiles.errors import InputError
 from profiles.evidence import Evidence
+from profiles.plausibility import judged
 from profiles.reading import read_whole
 from profiles.schema import SCHEMA_VERSION, shown
 
-MAX_RATE = 1.05
-"""A scrape between two counters of one step may show a little more accepted than drafted."""
 MAX_BYTES = 256 * 1024 * 1024
 """Evidence of a long trial is a few megabytes."""
 
 
 def load_evidence(path: Path) -> Evidence:
-    """The evidence in `path`. InputError names the file, what is wrong, and what to do."""
+    """The evidence in `path`, what is wrong with its counters said in it. InputError names the file, what is wrong, and
+    what to do."""
     document = read_json(path, "evidence")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
@@ -38,21 +38,7 @@ def load_evidence(path: Path) -> Evidence:
             f"{path}: not evidence as `probe --save` or `trial --save` writes it: {place}{given}: "
             f"{first['msg'][:300]}; collect it again"
         ) from None
-    _refuse_impossible(found, path)
-    return found
-
-
-def _refuse_impossible(found: Evidence, path: Path) -> None:
-    """An acceptance above one is only read where the probe itself said that these counters cannot be right."""
-    speculation = found.server.speculation if found.server is not None else None
-    if found.server is None or speculation is None or found.server.notes:
-        return
-    for position, rate in enumerate(speculation.per_position):
-        if rate > MAX_RATE:
-            raise InputError(
-                f"{path}: server.speculation.per_position.{position} is {rate:g}: expected a share from 0 to 1; "
-                "collect it again"
-            )
+    return judged(found)
 
 
 def _advice(version: object) -> str:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 @click.option("--burstiness", type=Number(0.01, 100), default=1.0, show_default=True,
               help="Shape of the gaps between arrivals: 1 is a Poisson process, below 1 burstier.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Recorded arrivals instead of a process: CSV or JSONL of arrival_s, prompt_tokens, output_tokens.")
+              help="Recorded arrivals instead of a process: CSV or JSON lines of arrival_s, prompt_tokens and "
+                   "output_tokens, or another trace that `probe requests` reads.")
 @click.option("--prices", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Price table (YAML) instead of the catalog's.")
 @click.option("--price", type=Number(0, 10_000, above=True), metavar="USD",
@@ -73,11 +74,11 @@ def plan(
     """
     from advisor.capacity.what_if import changed_deployment, changed_situation, parse_change
     from advisor.cli.deployment_file import load_deployment
-    from advisor.cli.trace_file import read_trace
+    from advisor.cli.trace_file import read_arrivals
 
     changes = [(text, parse_change(text)) for text in what_ifs]
     table = _prices(prices, price)
-    arrivals = read_trace(trace) if trace is not None else None
+    arrivals = read_arrivals(trace, lambda note: say(f"specadvise: {note}", quiet)) if trace is not None else None
     path = Path(deployment)
     stated = load_deployment(path)
     if evidence:

@@ -29,6 +29,7 @@ _MOST = 100_000
               help="Time per output token, for the running requests of a log without ends (Little's law).")
 @click.option("--ttft", "ttft_ms", type=Number(0, MAX_SECONDS * 1000), metavar="MS",
               help="With --tpot: time to first token.")
+@click.option("--model", metavar="NAME", help="Of logs of several models, the requests of this one alone.")
 @click.option("--lenient", is_flag=True, help="Go on with a file that has more bad lines than good ones.")
 @click.option("--sample-prompts", "count", type=Whole(1, _MOST), metavar="N",
               help="Also draw N prompts, stratified by task and length, for `trial --prompts`.")
@@ -40,8 +41,8 @@ _MOST = 100_000
 @format_option("text", "json")
 @quiet_option
 def requests(files: Sequence[str], columns: str | None, form: str | None, tokenizer: Path | None, tpot_ms: float | None,
-             ttft_ms: float | None, lenient: bool, count: int | None, out: Path | None, width: float, save: Path | None,
-             output_format: str, quiet: bool) -> None:
+             ttft_ms: float | None, model: str | None, lenient: bool, count: int | None, out: Path | None, width: float,
+             save: Path | None, output_format: str, quiet: bool) -> None:
     """Lengths, arrival rate, running requests and task mix of recorded requests.
 
     FILE is a log or trace, a pattern, or - for stdin; plain, gzip, zstd or Parquet. Formats are recognised by content:
@@ -59,8 +60,11 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
         raise InputError("--ttft needs --tpot: the time to first token alone gives no duration")
     if count is not None and "-" in files:
         raise InputError("--sample-prompts reads the logs a second time, which stdin does not allow: name a file")
+    if count is not None and model is not None:
+        raise InputError("--sample-prompts draws from all requests of the logs, and --model leaves some out: give the "
+                         "logs of that model alone")
     found = probe_requests(files, Options(columns=columns, format=form, tokenizer=tokenizer, tpot_ms=tpot_ms,
-                                          ttft_ms=ttft_ms, lenient=lenient))
+                                          ttft_ms=ttft_ms, model=model, lenient=lenient))
     refuse_empty(files, found)
     save_evidence(save, evidence("requests", requests=found), quiet)
     if count is not None and out is not None:

@@ -99,7 +99,8 @@ def show_server(evidence: ServerEvidence) -> None:
          else f"{evidence.prefix_cache_hit_rate:.1%}"),
         *_speculation(evidence.speculation),
     ]
-    show_table(f"{evidence.engine}{version} at {evidence.url}", rows, evidence.notes)
+    show_table(f"{evidence.engine}{version} at {evidence.url}", rows,
+               [*(f"{item.severity.upper()} {item.message}" for item in evidence.implausible), *evidence.notes])
 
 
 def _speculation(found: SpeculationCounters | None) -> Rows:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiles.errors import EngineError
+from profiles.errors import EngineError, TokenizerMissing
 from profiles.methods import full_settings, method
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def over_recordings(situation: Situation, base: Path, *, engine: bool, offline: 
     Args:
         engine: whether models may be run here.
 
+    Without the target's tokenizer it is said that they are not used: what the advice rests on otherwise is there.
     Raises InputError: recordings that cannot be read.
     """
     names = situation.deployment.sources.recordings
@@ -38,7 +39,13 @@ def over_recordings(situation: Situation, base: Path, *, engine: bool, offline: 
         return situation
     from probes.replay import token_requests
 
-    found = token_requests([Path(name) for name in names], situation.deployment.target.id, base=base, offline=offline)
+    try:
+        found = token_requests([Path(name) for name in names], situation.deployment.target.id, base=base,
+                               offline=offline)
+    except TokenizerMissing as error:
+        said = f"recordings are not used: {error}"
+        warn(said)
+        return replace(situation, notes=(*situation.notes, said))
     for reason, count in found.recordings.skipped.items():
         warn(f"recordings: {count} left out, {reason} ({', '.join(found.recordings.lines.get(reason, []))})")
     named = bool(situation.deployment.candidates)

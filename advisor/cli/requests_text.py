@@ -41,7 +41,8 @@ def show_requests(found: RequestsEvidence) -> None:
         rows += _text(found.text)
     speculation = (found.engine or {}).get("speculation")
     if isinstance(speculation, dict) and speculation:
-        rows.append(("speculation", ", ".join(f"{key} {_short(value)}" for key, value in speculation.items())))
+        rows.append(("speculation", ", ".join(f"{key} {_short(value)}" for key, value in speculation.items()
+                                               if key != "implausible" and value not in (None, []))))
     show_table("Recorded requests", rows, found.notes)
 
 

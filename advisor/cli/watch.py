@@ -73,7 +73,7 @@ def line_of(seen: ServerEvidence, record: Record | None) -> dict[str, Any]:
     observed = observed_acceptance(seen, always)
     load = observed_load(seen)
     each = max(1.0, load.value) if load is not None else None
-    needed, notes = None, list(seen.notes)
+    needed, notes = None, [*(item.message for item in seen.implausible), *seen.notes]
     if record is not None and decided and each is not None:
         k = k_asked(record, each)
         needed, top = break_even_at(record, k, each), last_priced(record, k)
@@ -133,7 +133,7 @@ def text_of(line: dict[str, Any]) -> str:
     return "  ".join([*parts, *told])
 
 
-_TOLD = ("restarted", "load balancer", "largest load priced")
+_TOLD = ("counters are wrong", "restarted", "load balancer", "largest load priced")
 """Notes that a line is misread without."""
 
 

@@ -232,13 +232,13 @@ def alerts(record: Record) -> tuple[Alert, ...]:
     """Implausible patterns, failed arms, repairs and warnings, worst first."""
     found: list[Alert] = []
     for evidence in record.evidence:
-        if evidence.trial is None:
-            continue
-        trial = evidence.trial
-        for pattern in trial.implausible:
+        for pattern in evidence.implausible:
             words = pattern.code.replace("_", " ")
             message = plain(f"{spoken(pattern.arm)}: {pattern.message}")
             found.append(Alert(pattern.severity, f"Implausible: {words}", message))
+        trial = evidence.trial
+        if trial is None:
+            continue
         for arm in trial.arms:
             if arm.status.value not in ("done", "skipped"):
                 found.append(
@@ -251,7 +251,7 @@ def alerts(record: Record) -> tuple[Alert, ...]:
         if trial.repairs:
             found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
     # The record's warnings name the patterns above once more, for scripts.
-    patterns = [p for e in record.evidence if e.trial is not None for p in e.trial.implausible]
+    patterns = [p for e in record.evidence for p in e.implausible]
     said = {f"{name}: {p.message}" for p in patterns for name in (p.arm, spoken(p.arm))}
     found += [Alert("warn", "Warning", _whole(plain(text))) for text in record.warnings if text not in said]
     order = {"error": 0, "warn": 1, "info": 2}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from probes.chat import content_text
+from probes.requests.clock import BEYOND_S, moment
+from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 from profiles.reading import read_whole
 from profiles.workload import Task, parse_task
@@ -32,7 +33,6 @@ _PROMPTS = ("prompt_token_ids", "prompt_ids", "input_ids", "prompt", "input", "q
 _OUTPUTS = ("output_token_ids", "generated_token_ids", "output_ids", "token_ids", "output", "completion",
             "generated_text", "generated", "response", "answer", "text")
 _TASKS = ("task", "task_family", "category")
-_TIMES = ("arrival_s", "timestamp", "created", "start_time", "tstamp", "time")
 _USERS = frozenset({"human", "user", "prompter"})
 _ANSWERS = frozenset({"gpt", "assistant", "chatgpt", "bard", "model", "bot"})
 
@@ -207,7 +207,7 @@ def _recording(item: Mapping[str, Any], request: Mapping[str, Any], response: An
     task, temperature = first(_TASKS, str), first(("temperature",), (int, float))
     return Recording(prompt, output, _task(task), first(("model", "model_id", "model_name"), str),
                      float(temperature) if temperature is not None and 0 <= temperature <= 5 else None,
-                     _finite(first(_TIMES, (int, float))), where)
+                     _arrival(sources), where)
 
 
 def _task(name: str | None) -> Task | None:
@@ -217,8 +217,11 @@ def _task(name: str | None) -> Task | None:
         return None
 
 
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and abs(value) < 1e18 and math.isfinite(value) else None
+def _arrival(sources: Sequence[Mapping[str, Any]]) -> float | None:
+    """Seconds, under the names that logs use for it."""
+    found = (moment(source[place.path], place.unit or "time") for source in sources for place in VOCABULARY["arrival"]
+             if place.path in source)
+    return next((value for value in found if value is not None and abs(value) < BEYOND_S), None)
 
 
 def _conversation(item: Mapping[str, Any], turns: Sequence[Any], where: str) -> list[Recording]:

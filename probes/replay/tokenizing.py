@@ -14,7 +14,7 @@ from typing import Any
 
 from probes.hub import cached_snapshot, is_repo_id, offline_by_environment
 from probes.replay.recordings import Messages, Recording, Text
-from profiles.errors import InputError, ModelNotFound
+from profiles.errors import InputError, TokenizerMissing
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 NO_TEMPLATE = "the target has no chat template: messages were joined as plain text"
@@ -84,22 +84,22 @@ def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None,
 def load_tokenizer(model: str, base: Path, offline: bool = False) -> TargetTokenizer:
     """The tokenizer of a folder, a cached snapshot or a model on the hub.
 
-    Raises InputError: the library is missing, or the file cannot be used. ModelNotFound: there is none.
+    Raises TokenizerMissing: there is none, the library is missing, or the file cannot be used.
     """
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise InputError("texts are cut into tokens by the `tokenizers` library, which is not installed: install "
-                         "specadvise[logs], or give records that hold token ids and no --target") from error
+        raise TokenizerMissing("texts are cut into tokens by the `tokenizers` library, which is not installed: install "
+                               "specadvise[logs], or give records that hold token ids") from error
     files = _files(model, base, offline)
     if "tokenizer.json" not in files:
-        raise ModelNotFound(f"{model} has no tokenizer.json here: expected the target's folder or its id on the hub "
-                            "(cached, or reachable); name another --target, or give records that hold token ids")
+        raise TokenizerMissing(f"{model} has no tokenizer.json here: expected the target's folder or its id on the hub "
+                               "(cached, or reachable); put it there, or give records that hold token ids")
     try:
         encoder = Tokenizer.from_file(str(files["tokenizer.json"]))
     except Exception as error:
-        raise InputError(f"{files['tokenizer.json']} cannot be read as a tokenizer "
-                         f"({' '.join(str(error).split())[:120]}): fetch it again") from None
+        raise TokenizerMissing(f"{files['tokenizer.json']} cannot be read as a tokenizer "
+                               f"({' '.join(str(error).split())[:120]}): fetch it again") from None
     # Truncation and padding belong to training scripts that left them in the file.
     encoder.no_truncation()
     encoder.no_padding()

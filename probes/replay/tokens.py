@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from probes.replay.recordings import Recording, Recordings, read_recordings
 from probes.replay.tokenizing import TargetTokenizer, load_tokenizer
 from profiles.errors import InputError
+from profiles.traffic import pooled
 from profiles.workload import Lengths, Task
 
 
@@ -98,13 +100,16 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
     notes = sorted(tokenizer.notes)
     if len(temperatures - {None}) > 1:
         notes.append("the records were drawn at several temperatures: acceptance is that of the mix")
+    models = Counter(r.model for r in found.requests if r.model)
+    if len(models) > 1:
+        notes.append(f"{pooled(models)}: acceptance is that of the mix; give the records of one model alone")
     different = len({(r.prompt_tokens, r.ids) for r in requests})
     if different < len(requests):
         notes.append(f"{len(requests)} records hold {different} distinct requests: intervals take all copies of one as "
                      "one observation")
     return TokenRequests(
         requests, found, tuple(p.name for p in paths),
-        tuple(dict.fromkeys(r.model for r in found.requests if r.model)),
+        tuple(models),
         next(iter(temperatures)) if len(temperatures) == 1 else None, notes)
 
 

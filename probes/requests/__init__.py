@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from profiles.errors import InputError
@@ -27,6 +25,8 @@ class Options:
     tpot_ms: float | None = None
     """Time per output token, for running requests of a log without ends (Little's law)."""
     ttft_ms: float | None = None
+    model: str | None = None
+    """Of logs of several models, this one alone."""
     lenient: bool = False
     """Go on with a file that has more bad lines than good ones."""
 
@@ -41,49 +41,15 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
     from pydantic import ValidationError
 
     from probes.requests.assembly import evidence_of
-    from probes.requests.database import connect
-    from probes.requests.plan import Plan, mapped_format, plan_of
-    from probes.requests.reading import Reading
-    from probes.requests.recognise import format_of, head, named_format
-    from probes.requests.shapes import Format, Head, RecordFormat
-    from probes.requests.sources import expand
-    from probes.requests.table import COLUMNS, Table, columns_of
-    from probes.requests.tokens import counter
+    from probes.requests.loading import loaded
 
     if not names:
         raise InputError("no log is named: give files, patterns, or - for stdin")
-    count_tokens = counter(options.tokenizer)
-    with tempfile.TemporaryDirectory(prefix="specadvise-") as folder, connect() as database:
-        sources = expand(names, Path(folder))
-        heads = [head(source) for source in sources]
-        forms: list[Format]
-        if options.columns is not None:
-            forms = [mapped_format(options.columns, one) for one in heads]
-        elif options.format is not None:
-            forms = [named_format(options.format)] * len(heads)
-        else:
-            forms = [format_of(one) for one in heads]
-
-        def plan(form: Format, one: Head) -> Plan | None:
-            if not isinstance(form, RecordFormat):
-                return plan_of(form, one)
-            exact = options.tokenizer is not None or one.container != "jsonl"
-            return None if exact or form.as_columns is None else form.as_columns(one)
-
-        plans = [plan(form, one) for form, one in zip(forms, heads, strict=True)]
-        columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
-        reading = Reading(Table(database, columns, len(sources)), count_tokens, Path(folder))
-        for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
-            for note in (*source.notes, *form.notes):
-                reading.note(note)
-            by_records = partial(reading.by_records, form, one, number) if isinstance(form, RecordFormat) else None
-            if planned is not None:
-                reading.by_table(planned, source, number, by_records)
-            elif by_records is not None:
-                by_records(source)
+    with loaded(names, options) as found:
+        reading = found.reading
         _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient)
         try:
-            return evidence_of(reading, sources, forms, plans, options)
+            return evidence_of(reading, found.sources, found.forms, found.plans, options)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "the log"

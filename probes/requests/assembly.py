@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from probes.requests import figures
 from probes.requests.load import Load, clean, load_of
+from probes.requests.models import models, only, say_pooled
 from probes.requests.plan import Plan
 from probes.requests.reading import Reading
-from probes.requests.shapes import Format, Statistic, Total, plain, shown
+from probes.requests.shapes import Format, Statistic, Total, plain
 from probes.requests.sources import Source
 from profiles.schema import Quantity
 from profiles.schema import Source as Origin
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 64 << 20
 """Files above it are not read a second time to count prompt blocks."""
 COPY = "a copy of an earlier line"
+MODELS_NAMED = 10
 
 
 def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[Format], plans: Sequence[Plan | None],
                 options: Options) -> RequestsEvidence:
     """All figures; where a document states totals and holds no rows, its own."""
     table = reading.table
+    if options.model is not None:
+        only(reading, options.model)
     copies = clean(table, len(sources), reading.note)
     skipped = dict(reading.bad)
     if copies:
@@ -54,7 +58,10 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     tpot = figures.tpot_ms(table) or _ms(total.tpot, _stated(reading))
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
                                         if total.concurrency else {"basis": "not in the log"})
-    named = [*figures.models(table), *map(shown, total.models)]
+    named = models(reading)
+    say_pooled(reading, named)
+    for message in _implausible(total.engine):
+        reading.note(message)
     text = reading.signals.evidence()
     return RequestsEvidence(
         requests=rows or total.requests,
@@ -70,14 +77,14 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
         arrivals=found.arrivals,
         prompt_tokens=prompt,
         output_tokens=output,
-        tokens_from=_tokens_from(reading, options),
+        tokens_from=tokens_from(reading, options),
         output_to_prompt_ratio=ratio,
         joint_lengths=figures.joint_lengths(table) if rows else (),
         decode_time_share=figures.decode_time_share(table) or _decode_share(total),
         ttft_ms=ttft,
         tpot_ms=tpot,
         concurrency={**dict.fromkeys(("mean", "p95", "max")), **concurrency},
-        models=tuple(dict.fromkeys(named)),
+        models=tuple(named)[:MODELS_NAMED],
         text=text,
         temperature=figures.temperature(table),
         cached_prompt_share=figures.cached_share(table, prompts) or _blocks_seen(reading, sources, plans),
@@ -127,7 +134,8 @@ def _lengths(marks: Mapping[str, float]) -> Lengths | None:
     return Lengths(mean=marks["mean"], **rising)
 
 
-def _tokens_from(reading: Reading, options: Options) -> str:
+def tokens_from(reading: Reading, options: Options) -> str:
+    """Where token counts come from; a note where they are assumed."""
     if not reading.counted:
         return "the log"
     if options.tokenizer is not None:
@@ -191,6 +199,12 @@ def _engines(engines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     if len(engines) <= 1:
         return engines[0] if engines else None
     return {"several": [dict(one) for one in engines]}
+
+
+def _implausible(engine: Mapping[str, Any] | None) -> list[str]:
+    """What is wrong with the counts of speculation, of each document."""
+    each = (engine or {}).get("several", [engine or {}])
+    return [message for one in each for message in ((one.get("speculation") or {}).get("implausible") or ())]
 
 
 def _blocks_seen(reading: Reading, sources: Sequence[Source], plans: Sequence[Plan | None]) -> Quantity | None:

@@ -71,6 +71,25 @@ class Database:
         return {name: column.compressed() if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
                 for name, column in found.items()}
 
+    def masked(self, query: str) -> Arrays:
+        """Columns as arrays, masked where values are missing."""
+        return dict(self._connection.execute(query).fetchnumpy())
+
+    def view(self, name: str, columns: Arrays, missing: Arrays) -> None:
+        """A view of arrays; `missing` says of some columns where their values are none."""
+        gaps = {f"no {column}": gap for column, gap in missing.items()}
+        self._connection.register("held", {**columns, **gaps})
+        values = ", ".join(f"CASE WHEN {named(f'no {n}')} THEN NULL ELSE {named(n)} END AS {named(n)}" if n in missing
+                           else named(n) for n in columns)
+        self._connection.execute(f"CREATE VIEW {named(name)} AS SELECT {values} FROM held")
+
+    def written(self, name: str) -> None:
+        """A view of arrays as a table of its own."""
+        self._connection.execute(f"CREATE TABLE written AS SELECT * FROM {named(name)}")
+        self._connection.execute(f"DROP VIEW {named(name)}")
+        self._connection.execute(f"ALTER TABLE written RENAME TO {named(name)}")
+        self._connection.unregister("held")
+
     def insert(self, table: str, columns: Arrays) -> None:
         """Rows from arrays; NaN becomes NULL in number columns."""
         names = ", ".join(map(named, columns))

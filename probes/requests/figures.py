@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from probes.requests.table import CHUNK, Table
+from probes.requests.table import BLOCK, Table, blocks
 from profiles.schema import Quantity, Source
 from profiles.traffic import LengthCell, SamplingSeen
 from profiles.workload import Lengths
@@ -23,12 +23,14 @@ Counts = npt.NDArray[np.int64]
 
 def _histogram(table: Table, column: str) -> tuple[Counts, Counts]:
     """Values in rising order, and how often each occurs. Token counts have few values, so this is small and exact."""
-    if table.count() <= CHUNK:
-        values = next(iter(table.in_order(column)), np.empty(0, dtype=np.int64))
-        if values.max(initial=0) < _FEW:
-            counts = np.bincount(values)
-            seen = np.flatnonzero(counts)
-            return seen, counts[seen]
+    values = table.at_hand(column)
+    most = int(values.max(initial=0)) if values is not None else _FEW
+    if values is not None and most < _FEW:
+        counts = np.zeros(most + 1, dtype=np.int64)
+        for part in blocks([values]) if most < BLOCK else [values]:
+            counts += np.bincount(part, minlength=most + 1)
+        seen = np.flatnonzero(counts)
+        return seen, counts[seen]
     found = table.database.arrays(
         f"SELECT {column} AS v, count(*) AS n FROM r WHERE bad = 0 AND {column} IS NOT NULL GROUP BY 1 ORDER BY 1")
     return found["v"].astype(np.int64), found["n"].astype(np.int64)
@@ -71,10 +73,8 @@ def joint_lengths(table: Table) -> tuple[LengthCell, ...]:
 
 def _sampled_powers(table: Table) -> list[tuple[int, int, int]]:
     """The same from columns that are at hand, where none of their values is missing; nothing otherwise."""
-    if table.count() > CHUNK:
-        return []
-    prompts, outputs = (next(iter(table.in_order(name)), np.empty(0)) for name in ("p", "o"))
-    if not len(prompts) or len(prompts) != len(outputs) or len(prompts) < table.good():
+    prompts, outputs = table.at_hand("p"), table.at_hand("o")
+    if prompts is None or outputs is None or not len(prompts) == len(outputs) == table.good() > 0:
         return []
     step = len(prompts) // _LOOKED_AT if len(prompts) >= 4 * _LOOKED_AT else 1
     edges = np.array([4**i for i in range(1, 14)])
@@ -150,12 +150,3 @@ def temperature(table: Table) -> SamplingSeen | None:
     return SamplingSeen(requests=stated, stated_share=stated / whole, usual=rows[0][0], usual_share=rows[0][1] / stated,
                         mean=sum(value * n for value, n in rows) / stated, low=min(v for v, _ in rows),
                         high=max(v for v, _ in rows))
-
-
-def models(table: Table, most: int = 10) -> tuple[str, ...]:
-    """The models named, the most used first."""
-    if not table.has("model"):
-        return ()
-    rows = table.database.execute("SELECT model, count(*) FROM r WHERE bad = 0 AND model IS NOT NULL GROUP BY 1 "
-                                  f"ORDER BY 2 DESC, 1 LIMIT {most}").fetchall()
-    return tuple(str(name)[:200] for name, _ in rows)

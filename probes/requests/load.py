@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.requests.clock import EPOCH_FROM_S
-from probes.requests.table import Table
+from probes.requests.table import Table, blocks
+from profiles.schema import MAX_CONCURRENCY, MAX_SECONDS, MAX_TOKENS
 from profiles.traffic import Arrivals
 
 HOUR_S = 3600.0
@@ -47,17 +48,17 @@ def clean(table: Table, files: int, note: Note) -> int:
     Returns the number of copies taken out.
     """
     copies = _copies(table, note)
+    _impossible(table, note)
     if table.has("a"):
         _order(table, note)
         _line_up(table, files, note)
         _far_off(table, note)
+        _other_units(table, note)
         if table.has("e"):
             wrong = table.database.one("SELECT count(*) FROM r WHERE bad = 0 AND e < a")[0]
             if wrong:
                 note(f"{wrong:,} requests end before they start (clocks that differ): their durations are not used")
                 table.change("UPDATE r SET e = NULL WHERE e < a")
-                if table.has("lat"):
-                    table.change("UPDATE r SET lat = NULL WHERE lat < 0")
     return copies
 
 
@@ -84,9 +85,38 @@ def _copies(table: Table, note: Note) -> int:
     return copies
 
 
+_POSSIBLE = {
+    "ttft": ("times to the first token (s)", 0.0, MAX_SECONDS),
+    "tpot": ("times per output token (s)", 0.0, MAX_SECONDS),
+    "lat": ("latencies (s)", 0.0, MAX_SECONDS), "run": ("running requests", 0.0, MAX_CONCURRENCY),
+    "cached": ("cached tokens", 0.0, MAX_TOKENS), "temp": ("temperatures", 0.0, 5.0),
+}
+"""What a figure of a request is called, and between which values it can be."""
+
+
+def _impossible(table: Table, note: Note) -> None:
+    """Figures beside the lengths that no request can have are said and not used; the request counts."""
+    there = [name for name in _POSSIBLE if table.has(name)]
+    if not there:
+        return
+    # NaN is above every number here.
+    wrong = {name: f"{name} NOT BETWEEN {_POSSIBLE[name][1]} AND {_POSSIBLE[name][2]}" for name in there}
+    counts = table.database.one("SELECT " + ", ".join(f"count(*) FILTER (WHERE {one})" for one in wrong.values())
+                                + " FROM r WHERE bad = 0")
+    for (name, condition), count in zip(wrong.items(), counts, strict=True):
+        if count:
+            words, low, high = _POSSIBLE[name]
+            note(f"{count:,} {words} are not between {low:g} and {high:,.0f}: they are not used, their requests count")
+            # An end follows from a latency where the log states none.
+            also = ", e = NULL" if name == "lat" and table.has("e") else ""
+            table.change(f"UPDATE r SET {name} = NULL{also} WHERE bad = 0 AND {condition}")
+
+
 def _order(table: Table, note: Note) -> None:
-    back = table.database.one("SELECT count(*) FROM (SELECT a, lag(a) OVER () AS before FROM r "
-                              "WHERE bad = 0 AND a IS NOT NULL) WHERE a < before")[0]
+    back, last = 0, None
+    for times in table.in_order("a"):
+        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and times[0] < last)
+        last = times[-1]
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -117,21 +147,15 @@ def _line_up(table: Table, files: int, note: Note) -> None:
         place += last - first
 
 
-def _ends(table: Table, column: str) -> tuple[int, int, int]:
-    """First, last and number of the times of a column."""
-    low, high, n = table.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r WHERE bad = 0")
-    return low, high, n
-
-
 def _far_off(table: Table, note: Note) -> None:
     """Times that are days and twenty widths away from nearly all others are a clock's fault, not traffic."""
-    low, high, n = _ends(table, "a")
+    low, high, n = table.ends("a")
     if n and max(-low, high) > _NO_TIME_S * 1e6:
         far = f"bad = 0 AND abs(a) > {int(_NO_TIME_S * 1e6)}"
         note(f"{table.database.one(f'SELECT count(*) FROM r WHERE {far}')[0]:,} requests have times beyond any "
              "calendar: their times are not used, their lengths are")
         _forget_times(table, far)
-        low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+        low, high, n = table.ends("a")
     for _ in range(3):
         if n < 10 or (high - low) / 1e6 <= _FAR_S:
             return
@@ -154,7 +178,20 @@ def _far_off(table: Table, note: Note) -> None:
         note(f"{count:,} requests have times far from all others (a clock that is off, or 0 for unknown): their times "
              "are not used, their lengths are")
         _forget_times(table, far)
-        low, high, n = table.database.one("SELECT min(a), max(a), count(a) FROM r WHERE bad = 0")
+        low, high, n = table.ends("a")
+
+
+def _other_units(table: Table, note: Note) -> None:
+    """Dates beside times that are none: some lines are in another unit, or say 0 for unknown. The fewer ones go."""
+    low, high, n = table.ends("a")
+    date = int(EPOCH_FROM_S * 1e6)
+    if not n or not low < date <= high:
+        return
+    early = table.database.one(f"SELECT count(*) FROM r WHERE bad = 0 AND a < {date}")[0]
+    fewer = "<" if early * 2 <= n else ">="
+    note(f"{min(early, n - early):,} requests have times of another unit than the others (dates, and times before "
+         "1990): their times are not used, their lengths are")
+    _forget_times(table, f"bad = 0 AND a {fewer} {date}")
 
 
 def _forget_times(table: Table, where: str) -> None:
@@ -175,7 +212,7 @@ def _far_off_in_part(table: Table, low: int, high: int, n: int) -> bool:
 def load_of(table: Table, note: Note, tpot_s: float | None = None, ttft_s: float | None = None) -> Load:
     """Rate and concurrency. `tpot_s` and `ttft_s` are what the user states for a log without ends."""
     for column in (one for one in ("a", "e") if table.has(one)):
-        low, high, n = _ends(table, column)
+        low, high, n = table.ends(column)
         if n:
             break
     else:
@@ -212,8 +249,10 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
-    for bins in table.in_order(f"(({column} - {low}) // {round(width * 1e6)})::INTEGER"):
-        counts += np.bincount(np.minimum(bins, len(counts) - 1), minlength=len(counts))
+    for times in blocks(table.in_order(column)):
+        # A quotient of whole numbers that a float holds has the right whole part; int64 division takes thrice as long.
+        bins = ((times - low) / (width * 1e6)).astype(np.intp)
+        counts += np.bincount(np.minimum(bins, len(counts) - 1, out=bins), minlength=len(counts))
     return counts
 
 

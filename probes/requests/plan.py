@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ _FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled
 
 NO_PROMPT, NO_OUTPUT, NO_TIME, NO_LATENCY = "no prompt tokens", "no output tokens", "no readable time", "no latency"
 ABSURD = "a token count below 0 or beyond belief"
+BOOLEAN = "true or false where a number belongs"
 NOTHING = "none of the format's columns"
 NO_OBJECT = "no JSON object"
 BEYOND_BELIEF = "a time or duration beyond belief"
@@ -123,6 +124,9 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     if not isinstance(record, dict):
         return Bad(NO_OBJECT)
     values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
+    if any(isinstance(found, bool) for name in _NEVER_BOOLEAN if name in plan.fields
+           for found in _found(record, plan.fields[name])):
+        return Bad(BOOLEAN)
     if all(value is None for value in values.values()):
         return Bad(NOTHING)
     for need, reason in (("prompt", NO_PROMPT), ("output", NO_OUTPUT)):
@@ -147,8 +151,10 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
 
 def checked(row: Row) -> Row | Bad:
     """The row as the table can hold it, or why it is none: what a reader found is as wrong as its document."""
-    if any(value is not None and not 0 <= value <= MAX_TOKENS for value in (row.prompt, row.output, row.cached)):
+    if any(value is not None and not 0 <= value <= MAX_TOKENS for value in (row.prompt, row.output)):
         return Bad(ABSURD)
+    if row.cached is not None and not 0 <= row.cached <= MAX_TOKENS:
+        row.cached = -1.0
     times = (row.arrival, row.end, row.queued, row.scheduled, row.last, row.latency, row.ttft, row.tpot)
     if any(value is not None and abs(value) > BEYOND_S for value in times):
         return Bad(BEYOND_BELIEF)
@@ -172,11 +178,20 @@ def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return latency, ttft
 
 
-def _value(record: Mapping[str, Any], places: tuple[Resolved, ...], *, time: bool) -> Any:
+_NEVER_BOOLEAN = ("prompt", "output", "arrival", "end")
+
+
+def _found(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> Iterator[Any]:
+    """What stands at each place, None where nothing does."""
     for place in places:
         found: Any = record
         for part in place.parts:
             found = found.get(part) if isinstance(found, dict) else None
+        yield found
+
+
+def _value(record: Mapping[str, Any], places: tuple[Resolved, ...], *, time: bool) -> Any:
+    for place, found in zip(places, _found(record, places), strict=True):
         if found is None or found == "":
             continue
         if place.unit == "name":
@@ -191,6 +206,12 @@ def _value(record: Mapping[str, Any], places: tuple[Resolved, ...], *, time: boo
         if value is not None:
             return value
     return None
+
+
+def name_in(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> str | None:
+    """The name at the first place that holds one."""
+    found = _value(record, places, time=False)
+    return found if isinstance(found, str) else None
 
 
 def _failed(status: Any) -> bool:
@@ -236,11 +257,16 @@ def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
         return place.sql.format(*(".".join(map(named, parts)) for parts, _ in place.leaves))
     value = ".".join(map(named, place.parts))
     typed = column_type(plan, place, tolerant=tolerant)
+    if tolerant and plan.head.container == "csv":
+        # A bare cast would be made by the reader itself, which refuses the row and does not say why.
+        value = f"nullif({value}, '')"
     parquet = plan.head.container == "parquet"
     if place.unit == "name":
         return f"nullif({value}::VARCHAR, '')"
     if place.unit == "iso":
         return f"epoch_us({value})" if typed in (ZONED, "TIMESTAMP") else f"epoch_us(try_cast({value} AS {ZONED}))"
+    if parquet:
+        value = f"CASE WHEN typeof({value}) <> 'BOOLEAN' THEN {value} END"
     if typed == "VARCHAR" or parquet:
         value = f"try_cast({value} AS DOUBLE)"
         typed = "DOUBLE"

@@ -11,10 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, row_of
+from probes.requests.booleans import numbers_are_booleans
+from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, name_in, row_of
 from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total, shown
 from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
-from probes.requests.sources import DAMAGE, DOCUMENT_BYTES, Source, is_whole, lines_of, open_text, unpacked, whole
+from probes.requests.sources import (
+    DAMAGE,
+    DOCUMENT_BYTES,
+    ENDS_EARLY,
+    Source,
+    is_whole,
+    lines_of,
+    open_text,
+    unpacked,
+    whole,
+)
 from probes.requests.table import Table, bad_lines, malformed
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
@@ -35,6 +46,8 @@ class Reading:
     table: Table
     count_tokens: CountTokens
     folder: Path
+    model: str | None = None
+    """The one model whose requests are wanted."""
     signals: Signals = field(default_factory=Signals)
     totals: list[Total] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -61,7 +74,7 @@ class Reading:
         hide a line's end; `otherwise` says how, in place of the plan's own way."""
         container = plan.head.container
         in_python = otherwise or (lambda one: self.in_python(plan, one, number))
-        if plan.in_python:
+        if plan.in_python or (container == "jsonl" and numbers_are_booleans(plan, source)):
             in_python(source)
             return
         if source.compression == "gzip" and not self.table.database.notices_cut_gzip and not is_whole(source):
@@ -106,12 +119,12 @@ class Reading:
         self.failed += reasons.pop("failed", 0)
         if reasons:
             self._place(plan, source, reasons)
-        total = int(self.table.database.one(f"SELECT count(*) FROM r WHERE {self.table.of_file(number)}")[0])
+        total = self.table.of(number)
         bad = sum(reasons.values())
         self.lines[source.shown] = (total - bad, bad + rejected)
         self.counted += total - bad if plan.estimated else 0
         if plan.head.container == "jsonl" and view_of(plan.head.first()) is not None:
-            self._look(source)
+            self._look(source, plan)
 
     def _place(self, plan: Plan, source: Source, reasons: dict[str, int]) -> None:
         rejected = self.table.rejected() if plan.head.container == "csv" else []
@@ -129,16 +142,20 @@ class Reading:
                 self.refuse(NOTHING, nothing - torn, source, () if torn else found)
             reasons["nothing"] = nothing
 
-    def _look(self, source: Source) -> None:
+    def _look(self, source: Source, plan: Plan) -> None:
         found, complete = drawn_records(source, LOOKED_AT_BYTES)
         records, before = list(found), self.signals.n
         self.signals.share = min(1.0, LOOKED_AT / max(1, len(records)))
         for record in records:
             view = view_of(record)
             if view is not None:
-                self.signals.offer(view)
+                self._offer(view, name_in(record, plan.fields.get("model", ())))
         if not complete or self.signals.share < 1:
             self.note(f"task mix and sampling are from {self.signals.n - before:,} requests drawn from {source.shown}")
+
+    def _offer(self, view: View, model: str | None) -> None:
+        if self.model is None or model == self.model:
+            self.signals.offer(view)
 
     # --- Python's way ----------------------------------------------------------------------------------------------
     def in_python(self, plan: Plan, source: Source, number: int) -> None:
@@ -149,7 +166,7 @@ class Reading:
                 if isinstance(found, Row) and isinstance(record, dict) and plan.head.container != "csv":
                     view = view_of(record)
                     if view is not None:
-                        self.signals.offer(view)
+                        self._offer(view, found.model)
                 yield Bad(found.reason, line) if isinstance(found, Bad) else found
 
         self._take(rows(), source, number)
@@ -214,7 +231,7 @@ class Reading:
             row.prompt = self.count_tokens(view.prompt) if row.prompt is None else row.prompt
             if row.output is None and view.output is not None:
                 row.output = self.count_tokens(view.output)
-            self.signals.offer(view)
+            self._offer(view, row.model)
             row.view = None
         return row
 
@@ -233,7 +250,7 @@ def records_of(head: Head, source: Source, note: Callable[[str], None], *, text:
         else:
             yield from _json_lines(source)
     except DAMAGE:
-        note(f"{source.shown} ends early: what could be unpacked of it was read")
+        note(f"{source.shown} {ENDS_EARLY}")
 
 
 def unwrapped(line: str, key: str) -> str:
@@ -275,7 +292,7 @@ def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
                 waiting.append(more)
             record += "\n" + waiting[taken][1]
             taken += 1
-        row = _fields(record, head.delimiter) if not record.count('"') % 2 else None
+        row = _fields(record, head.delimiter, strict=bool(taken)) if not record.count('"') % 2 else None
         if taken and (row is None or len(row) != len(names)):
             row, taken = _fields(line, head.delimiter) if not line.count('"') % 2 else None, 0
         del waiting[:taken]
@@ -289,9 +306,11 @@ def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
             yield number, dict(zip(names, row, strict=False))
 
 
-def _fields(record: str, delimiter: str) -> list[str] | None:
+def _fields(record: str, delimiter: str, *, strict: bool = False) -> list[str] | None:
+    """None where it is no row. strict: nothing but a delimiter may follow a closing quote, as is so where a quote that
+    nothing closes meets the one of a later line."""
     try:
-        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
+        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter, strict=strict))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None
@@ -320,12 +339,14 @@ def _items(source: Source) -> Iterator[tuple[int, Any]]:
             except (ValueError, RecursionError):
                 yield 1, Bad(NOT_JSON)
             return
-        place, ended = 1, False
+        place, ended, inside = 1, False, True
         while True:
-            while place < len(buffer) and (buffer[place].isspace() or buffer[place] == ","):
+            while place < len(buffer) and (buffer[place].isspace() or (buffer[place] == "," and inside)):
                 place += 1
-            if buffer[place:place + 1] == "]":
-                return
+            # One array after another is what some write a line each.
+            if buffer[place:place + 1] == ("]" if inside else "["):
+                inside, place = not inside, place + 1
+                continue
             try:
                 value, after = decoder.raw_decode(buffer, place)
                 # A number at the very end of what was read may go on.

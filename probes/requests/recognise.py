@@ -187,15 +187,23 @@ def _parquet(source: Source) -> Head:
     return found if records else Head(source.shown, "parquet", {plain(one): (one,) for one in names})
 
 
+class UnknownFormat(InputError):
+    """A file that no format takes; `seen` is what it holds instead."""
+
+    def __init__(self, name: str, columns: str) -> None:
+        self.seen = f"its columns are {columns}" if columns else (
+            "it is neither a table, nor JSON, nor the log of a vLLM server")
+        advice = ": map them with --columns arrival=NAME,prompt=NAME,output=NAME" if columns else ""
+        super().__init__(f"{name} is of no known format; {self.seen}{advice}")
+
+
 def format_of(found: Head) -> Format:
     """The first format that takes it. InputError names what is known and how to map columns."""
     for one in formats():
         if one.recognises(found):
             return one
     columns = ", ".join(".".join(parts) for parts in list(found.keys.values())[:12])
-    seen = f"its columns are {columns}: map them with --columns arrival=NAME,prompt=NAME,output=NAME" if columns else (
-        "it is neither a table, nor JSON, nor the log of a vLLM server")
-    raise InputError(f"{found.name} is of no known format; {seen}")
+    raise UnknownFormat(found.name, columns)
 
 
 def named_format(name: str) -> Format:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from probes.requests import zstd
 from profiles.errors import InputError
 from profiles.reading import refuse_no_file
 
@@ -23,10 +24,12 @@ HEAD_BYTES = 1 << 18
 DOCUMENT_BYTES = 512 << 20
 """The largest JSON document that is not a list: it is parsed as a whole."""
 _CHUNK = 1 << 20
+_PIECE = 256
 _ZSTD_LINE = 32 << 20
+ENDS_EARLY = "ends early: what could be unpacked of it was read"
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What a compressed file that is cut or damaged raises while it is read."""
-_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,13 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
     source = Source(path, shown)
     if start.startswith(_GZIP):
         source = replace(source, compression="gzip")
-    elif start.startswith(_ZSTD):
-        source = replace(source, compression="zstd")
+    elif start.startswith(zstd.MAGIC):
+        whole = zstd.is_whole(path)
+        source = replace(source, compression="zstd", notes=() if whole else (f"{shown} {ENDS_EARLY}",))
     first = head_of(source, 4)
+    if not first and source.compression != "none":
+        raise InputError(f"{shown} is a damaged {source.compression} file: nothing in it can be unpacked; fetch it "
+                         "again")
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if first.startswith(mark):
             return _transcoded(source, encoding, folder)
@@ -111,30 +118,40 @@ def is_whole(source: Source) -> bool:
     return True
 
 
+def _gunzipped(source: Source) -> Iterator[bytes]:
+    """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged."""
+    unpacker = zlib.decompressobj(wbits=31)
+    with source.path.open("rb") as packed:
+        # Little by little: of a piece with damage in it nothing is unpacked.
+        for chunk in iter(lambda: packed.read(_PIECE), b""):
+            rest = chunk
+            while rest:
+                try:
+                    yield unpacker.decompress(rest)
+                except zlib.error:
+                    return
+                rest = unpacker.unused_data if unpacker.eof else b""
+                if unpacker.eof:
+                    unpacker = zlib.decompressobj(wbits=31)
+
+
 def unpacked(source: Source, folder: Path) -> Source:
     """A gzip file whose end is missing, as a copy of what can be unpacked of it."""
     copy = folder / f"unpacked-{len(os.listdir(folder))}"
-    unpacker = zlib.decompressobj(wbits=31)
-    with source.path.open("rb") as packed, copy.open("wb") as kept:
-        try:
-            for chunk in iter(lambda: packed.read(_CHUNK), b""):
-                kept.write(unpacker.decompress(chunk))
-                if unpacker.eof:
-                    rest, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-                    kept.write(unpacker.decompress(rest))
-        except zlib.error:
-            pass
+    with copy.open("wb") as kept:
+        for part in _gunzipped(source):
+            kept.write(part)
     if not copy.stat().st_size:
         raise InputError(f"{source.shown} is a damaged gzip file: nothing in it can be unpacked; fetch it again")
     return replace(source, path=copy, compression="none",
-                   notes=(*source.notes, f"{source.shown} ends early: what could be unpacked of it was read"))
+                   notes=(*source.notes, f"{source.shown} {ENDS_EARLY}"))
 
 
 def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
     copy = folder / f"utf8-{len(os.listdir(folder))}"
     if source.compression == "gzip" and not is_whole(source):
         source = unpacked(source, folder)
-    with _bytes(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
+    with opened(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         shutil.copyfileobj(text, kept, _CHUNK)
     return replace(source, path=copy, compression="none",
@@ -179,7 +196,8 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
                              "again") from error
 
 
-def _bytes(source: Source) -> IO[bytes]:
+def opened(source: Source) -> IO[bytes]:
+    """The file unpacked."""
     if source.compression == "gzip":
         return cast(IO[bytes], gzip.open(source.path))
     if source.compression == "zstd":
@@ -190,8 +208,14 @@ def _bytes(source: Source) -> IO[bytes]:
 def head_of(source: Source, size: int = HEAD_BYTES) -> bytes:
     """The first bytes, unpacked; those before the damage where there is some."""
     found = b""
+    if source.compression == "gzip":
+        for part in _gunzipped(source):
+            found += part
+            if len(found) >= size:
+                break
+        return found[:size]
     try:
-        with _bytes(source) as stream:
+        with opened(source) as stream:
             while len(found) < size and (chunk := stream.read(min(size - len(found), 1 << 16))):
                 found += chunk
     except DAMAGE:
@@ -201,14 +225,14 @@ def head_of(source: Source, size: int = HEAD_BYTES) -> bytes:
 
 def lines_of(source: Source) -> Iterator[tuple[int, bytes]]:
     """Numbered lines, unpacked. Only \\n ends one: U+2028 and its kind are ordinary characters inside a text."""
-    with _bytes(source) as stream:
+    with opened(source) as stream:
         for number, line in enumerate(stream, 1):
             yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
 def whole(source: Source, limit: int) -> bytes:
     """All of it; InputError above `limit` bytes."""
-    with _bytes(source) as stream:
+    with opened(source) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise InputError(f"{source.shown} is one JSON document of more than {limit >> 20} MiB: write its requests as "
@@ -223,4 +247,4 @@ def is_parquet(source: Source) -> bool:
 
 def open_text(source: Source) -> IO[str]:
     """The file as text, unpacked; bytes that are no UTF-8 are replaced."""
-    return io.TextIOWrapper(_bytes(source), encoding="utf-8-sig", errors="replace", newline="\n")
+    return io.TextIOWrapper(opened(source), encoding="utf-8-sig", errors="replace", newline="\n")

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probes.requests.shapes import at, number
+from profiles.plausibility import SLACK, rates, sums
+
+_ARM = "the log"
 
 
 def speculation(*, drafts: float | None, draft_tokens: float | None, accepted_tokens: float | None,
@@ -13,10 +16,20 @@ def speculation(*, drafts: float | None, draft_tokens: float | None, accepted_to
                 per_position: Sequence[float] = (), **more: Any) -> dict[str, Any] | None:
     """One run's counts: drafts, draft_tokens, accepted_tokens, acceptance_rate and per_position (fractions),
     acceptance_length (tokens per draft, bonus included); `more` stands in front of them. None where nothing is known.
+    Counts that cannot be give no acceptance, and `implausible` says why.
 
     Rate and length follow from the counts where these are known: what a tool rounds or scales for a console is used
     only without them. stated_rate: accepted over drafted tokens, a fraction.
     """
+    # What follows from a rounded length is no count to be judged.
+    wrong = [] if min(drafts or 0, draft_tokens or 0, accepted_tokens or 0, *per_position, 0) >= 0 else [
+        "a count of drafted or accepted tokens is below 0"]
+    found_wrong = sums(_ARM, drafts, draft_tokens, accepted_tokens, [(drafts or 1.0) * share for share in per_position])
+    if drafts is None:
+        found_wrong += rates(_ARM, [1.0] * len(per_position), per_position, SLACK)
+    if draft_tokens is None and stated_rate is not None:
+        found_wrong += rates(_ARM, [1.0], [stated_rate], SLACK)
+    wrong += [item.message for item in found_wrong]
     if drafts is None and accepted_tokens and stated_length is not None and stated_length > 1:
         drafts = accepted_tokens / (stated_length - 1)
     rate, length = stated_rate, stated_length
@@ -24,10 +37,13 @@ def speculation(*, drafts: float | None, draft_tokens: float | None, accepted_to
         rate = accepted_tokens / draft_tokens
     if accepted_tokens is not None and drafts:
         length = 1 + accepted_tokens / drafts
-    found = {"drafts": drafts, "draft_tokens": draft_tokens, "accepted_tokens": accepted_tokens,
-             "acceptance_rate": rate, "acceptance_length": length, "per_position": list(per_position)}
+    found: dict[str, Any] = {"drafts": drafts, "draft_tokens": draft_tokens, "accepted_tokens": accepted_tokens,
+                             "acceptance_rate": rate, "acceptance_length": length, "per_position": list(per_position)}
     if all(value is None or value == [] for value in found.values()):
         return None
+    if wrong:
+        found.update(acceptance_rate=None, acceptance_length=None, per_position=[],
+                     implausible=list(dict.fromkeys(wrong)))
     return {**more, **found}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from probes.requests.database import Database, named, quoted
 from probes.requests.plan import FAILED, NOTHING, REASONS, Plan, column_type, expressions, reason_sql
 from probes.requests.shapes import Bad, Row
-from probes.requests.sources import Source
+from probes.requests.sources import Source, is_parquet
+from probes.requests.text_sample import drawn_blocks
 
 COLUMNS: Mapping[str, str] = {
     "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER",
@@ -23,8 +24,15 @@ output tokens, seconds to the first token and per token, latency, running reques
 temperature, model, hash of the id, file, why it is none."""
 ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
-CHUNK = 4_000_000
+CHUNK = 6_000_000
 """Rows that are looked at together outside of the table engine."""
+BLOCK = 1 << 17
+"""Values that are worked on at once: what is made of them on the way stays in the processor's cache."""
+_MEASURED_BYTES = 1 << 20
+_PACKED = 16
+"""Times that a trace is longer when unpacked, at most."""
+_LIGHT = {"a", "p", "o", "bad"}
+"""Columns of a trace and no more: a file of these alone that is within a chunk is never written into a table at all."""
 _LINE_BYTES = 16 << 20
 """The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
 Python."""
@@ -39,6 +47,8 @@ class Table:
         wanted = {*columns, "bad", "src"} if files > 1 else {*columns, "bad"} - {"src"}
         self.columns = [name for name in COLUMNS if name in wanted]
         self._kept: dict[str, np.ndarray] = {}
+        self._held = False
+        """Whether the rows are the kept arrays, which `r` is a view of."""
         self._rows: int | None = None
         self._good: int | None = None
         kinds = ", ".join(f"{name} {COLUMNS[name]}" for name in self.columns)
@@ -50,25 +60,36 @@ class Table:
 
     def change(self, statement: str) -> None:
         """Run an UPDATE: what was kept of the rows is no longer what stands there."""
+        self._write()
         self._kept.clear()
         self._rows = self._good = None
         self.database.execute(statement)
 
-    def in_order(self, expression: str) -> Iterator[np.ndarray]:
-        """The values of a column or an expression of the good rows in the order of the log, so many rows at once."""
-        rows = self.count()
-        if rows <= CHUNK and expression in self._kept:
-            yield from (self._kept[expression],) if len(self._kept[expression]) else ()
-            return
-        # A filter costs as much as the values do: only where a row is none.
-        good = "" if self.good() == rows else " WHERE bad = 0"
-        for start in range(0, rows, CHUNK):
-            part = good if rows <= CHUNK else f" WHERE rowid BETWEEN {start} AND {start + CHUNK - 1} AND bad = 0"
-            found = self.database.present(f"SELECT {expression} AS v FROM r{part}")["v"]
-            if rows <= CHUNK:
-                self._kept[expression] = found
-            if len(found):
-                yield found
+    def at_hand(self, column: str) -> np.ndarray | None:
+        """The values of a column of the good rows in the order of the log; None where they are too many for that."""
+        if not self._held and self.count() > CHUNK:
+            return None
+        if column not in self._kept:
+            good = "" if self.good() == self.count() else " WHERE bad = 0"
+            self._kept[column] = self.database.present(f"SELECT {column} AS v FROM r{good}")["v"]
+        return self._kept[column]
+
+    def in_order(self, column: str) -> Iterator[np.ndarray]:
+        """The same, so many rows at once where they are too many."""
+        whole = self.at_hand(column)
+        parts = range(0, self.count(), CHUNK) if whole is None else ()
+        found = (self.database.present(f"SELECT {column} AS v FROM r WHERE rowid BETWEEN {start} AND "
+                                       f"{start + CHUNK - 1} AND bad = 0")["v"] for start in parts)
+        yield from (one for one in (found if whole is None else (whole,)) if len(one))
+
+    def ends(self, column: str) -> tuple[int, int, int]:
+        """Smallest, largest and number of the values of the good rows; the first two only where there is one."""
+        values = self.at_hand(column)
+        if values is None:
+            low, high, n = self.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r "
+                                             "WHERE bad = 0")
+            return low, high, n
+        return (int(values.min()), int(values.max()), len(values)) if len(values) else (0, 0, 0)
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -83,16 +104,39 @@ class Table:
         if plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
-        reader = reader_sql(plan, source, tolerant=tolerant)
+        rows = f"SELECT {select} FROM (SELECT {fields}{excess} FROM {reader_sql(plan, source, tolerant=tolerant)})"
         try:
-            # Made from what is read: half as dear as filling a table that is there already.
-            into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
-            self.change(f"{into} SELECT {select} FROM (SELECT {fields}{excess} FROM {reader})")
+            if not before and _LIGHT.issuperset(self.columns) and _few_lines(source):
+                self._hold(rows)
+            else:
+                # Made from what is read: half as dear as filling a table that is there already.
+                into = "INSERT INTO r" if before else "CREATE OR REPLACE TABLE r AS"
+                self.change(f"{into} {rows}")
         except self.database.Error:
             if self.count() != before:
                 self.change(f"DELETE FROM r WHERE {self.of_file(number)}")
             raise
         return len(self.rejected()) if tolerant and plan.head.container == "csv" else 0
+
+    def _hold(self, rows: str) -> None:
+        """Take the rows as arrays."""
+        found = self.database.masked(rows)
+        values = {name: np.ma.getdata(column) for name, column in found.items()}
+        missing = {name: np.ma.getmaskarray(column) for name, column in found.items() if np.ma.is_masked(column)}
+        self.database.execute("DROP TABLE r")
+        self.database.view("r", values, missing)
+        self._rows, self._held = len(values["bad"]), True
+        if missing or values["bad"].any():
+            self._write()
+        else:
+            self._good, self._kept = self._rows, values
+
+    def _write(self) -> None:
+        """Rows that are held as arrays into a table: only there can they be changed."""
+        if self._held:
+            self._held = False
+            self._kept.clear()
+            self.database.written("r")
 
     def rejected(self) -> list[int]:
         """Lines that the last reading of a CSV could not take at all, such as those that are not UTF-8. Only a tolerant
@@ -109,6 +153,9 @@ class Table:
                              ("temp", "temperature"), ("model", "model")):
             if name in have:
                 row[column] = name if COLUMNS[column] == "VARCHAR" else f"try_cast({name} AS {COLUMNS[column]})"
+        if "cached" in have:
+            # What no column of whole numbers holds is kept as an impossible one, to be said.
+            row["cached"] = "CASE WHEN cached BETWEEN 0 AND 2147483647 THEN cached WHEN cached IS NOT NULL THEN -1 END"
         if "id" in have:
             row["id"] = "hash(id)"
         row.update(_times(set(have)))
@@ -124,6 +171,12 @@ class Table:
             self._rows = int(self.database.one("SELECT count(*) FROM r")[0])
         return self._rows
 
+    def of(self, number: int) -> int:
+        """Rows of a file."""
+        if not self.has("src"):
+            return self.count()
+        return int(self.database.one(f"SELECT count(*) FROM r WHERE src = {number}")[0])
+
     def good(self) -> int:
         """Rows that are requests."""
         if self._good is None:
@@ -132,6 +185,8 @@ class Table:
 
     def reasons(self, number: int) -> dict[str, int]:
         """Why rows of a file are no requests, and how many; those of failed requests under `failed`."""
+        if self._held:
+            return {}
         found = self.database.execute(
             f"SELECT bad, count(*) FROM r WHERE {self.of_file(number)} AND bad <> 0 GROUP BY bad").fetchall()
         return {("failed" if code == FAILED else REASONS[code - 1]): int(n) for code, n in found}
@@ -139,6 +194,7 @@ class Table:
     # --- by Python -------------------------------------------------------------------------------------------------
     def add(self, rows: Iterable[Row], number: int) -> None:
         """Insert rows of Python's making."""
+        self._write()
         rows = iter(rows)
         while batch := list(islice(rows, _BATCH)):
             self._rows = self._good = None
@@ -176,6 +232,22 @@ def columns_of(plan: Plan) -> set[str]:
     names = {"prompt": "p", "output": "o", "running": "run", "cached": "cached", "temperature": "temp",
              "model": "model", "id": "id"}
     return {names[name] for name in plan.fields if name in names} | set(_times(set(plan.fields)))
+
+
+def blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Arrays in parts of at most BLOCK values."""
+    for one in arrays:
+        for start in range(0, len(one), BLOCK):
+            yield one[start:start + BLOCK]
+
+
+def _few_lines(source: Source) -> bool:
+    """Whether a file's lines are within a chunk, by their length all over it; a Parquet file's are not known."""
+    read = lines = 0
+    for block in drawn_blocks(source, _MEASURED_BYTES):
+        read, lines = read + len(block), lines + block.count(b"\n")
+    packed = 1 if source.compression == "none" else _PACKED
+    return not is_parquet(source) and source.size * packed * max(1, lines) <= CHUNK * max(1, read)
 
 
 def _times(have: set[str]) -> dict[str, str]:
@@ -292,4 +364,5 @@ def malformed(table: Table, source: Source) -> int:
         f"maximum_object_size={_LINE_BYTES}) WHERE json IS NULL")[0])
 
 
-__all__ = ["COLUMNS", "NOTHING", "Bad", "Table", "bad_lines", "columns_of", "malformed", "reader_sql"]
+__all__ = ["BLOCK", "COLUMNS", "NOTHING", "Bad", "Table", "bad_lines", "blocks", "columns_of", "malformed",
+           "reader_sql"]

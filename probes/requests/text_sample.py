@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from probes.requests.sources import DAMAGE, Source, lines_of
+from probes.requests.sources import DAMAGE, Source, opened
 
 _BLOCKS = 64
 _LINES_A_BLOCK = 4
@@ -15,6 +15,7 @@ _LARGEST_BLOCK = 8 << 20
 _FEWEST_BLOCKS = 4
 _PACKED = 8
 """Times that packed text is longer when unpacked, about."""
+_BLOCK_BYTES = 1 << 20
 
 
 def drawn_records(source: Source, budget: int) -> tuple[Iterator[Any], bool]:
@@ -23,12 +24,15 @@ def drawn_records(source: Source, budget: int) -> tuple[Iterator[Any], bool]:
     budget: bytes to look at. Of a larger plain file blocks at even distances are read. A packed one cannot be entered
     in the middle: its beginning is read.
     """
-    if source.compression != "none":
-        complete = source.size * _PACKED <= budget
-        return _beginning(source, None if complete else budget), complete
-    if source.size <= budget:
-        return _beginning(source, None), True
-    return _blocks(source, budget), False
+    complete = (source.size * _PACKED if source.compression != "none" else source.size) <= budget
+    return _records(source, budget, complete), complete
+
+
+def _records(source: Source, budget: int, complete: bool) -> Iterator[Any]:
+    for block in drawn_blocks(source, None if complete else budget):
+        for line in block.split(b"\n"):
+            if (value := _parsed(line)) is not None:
+                yield value
 
 
 def _parsed(line: bytes) -> Any:
@@ -38,20 +42,30 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _beginning(source: Source, budget: int | None) -> Iterator[Any]:
-    seen = 0
-    try:
-        for _, line in lines_of(source):
-            seen += len(line)
-            if budget is not None and seen > budget:
-                return
-            if (value := _parsed(line)) is not None:
-                yield value
-    except DAMAGE:
+def drawn_blocks(source: Source, budget: int | None) -> Iterator[bytes]:
+    """Whole lines, many at once: all of a file that is within the budget (None: whatever its size), blocks at even
+    distances of a larger plain one, the beginning of a larger packed one."""
+    if source.compression == "none" and budget is not None and source.size > budget:
+        yield from _even_blocks(source, budget)
         return
+    seen, rest = 0, b""
+    with opened(source) as stream:
+        while budget is None or seen < budget:
+            try:
+                data = stream.read(_BLOCK_BYTES)
+            except DAMAGE:
+                break
+            if not data:
+                break
+            seen += len(data)
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            yield data[:end]
+            rest = data[end:]
+    yield rest
 
 
-def _blocks(source: Source, budget: int) -> Iterator[Any]:
+def _even_blocks(source: Source, budget: int) -> Iterator[bytes]:
     size = source.size
     with source.path.open("rb") as stream:
         start = stream.read(min(size, budget, 1 << 20))
@@ -60,7 +74,6 @@ def _blocks(source: Source, budget: int) -> Iterator[Any]:
         count = max(_FEWEST_BLOCKS, budget // block)
         for i in range(count):
             stream.seek(i * (size - block) // (count - 1))
+            data = stream.read(block)
             # The first line of a block is a part of one, and so is the last.
-            for raw in stream.read(block).split(b"\n")[1 if i else 0:-1]:
-                if (value := _parsed(raw)) is not None:
-                    yield value
+            yield data[data.find(b"\n") + 1 if i else 0:data.rfind(b"\n") + 1]

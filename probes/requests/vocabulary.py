@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.requests.shapes import Place, Places
+from probes.requests.shapes import Head, Place, Places
 
 
 def _places(text: str) -> tuple[Place, ...]:
@@ -16,12 +16,12 @@ def _places(text: str) -> tuple[Place, ...]:
 
 VOCABULARY: Places = {
     "arrival": _places(
-        "arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts arrival_timestamp arrived_at arrival "
+        "arrival_s:s arrival_ms:ms arrival_time_s:s arrival_time_ns:ns arrival_time_ms:ms arrival_time arrival_ts "
+        "arrival_timestamp arrived_at arrival "
         "request_start_time request_start_ns:ns start_time_ns:ns start_time_ms:ms start_time startTime start_ts "
         "started_at start submit_time sent_at send_time request_time requested_at queued_at timestamp_ms:ms "
         "timestamp_ns:ns timestamp ts time datetime date created_at created time_iso8601 @timestamp "
-        "request_created_at start_timestamp "
-        "submitted_at"
+        "request_created_at start_timestamp submitted_at tstamp"
     ),
     "end": _places(
         "end_time_ns:ns end_time_ms:ms request_end_time request_end_ns:ns end_time endTime end_ts ended_at "
@@ -73,3 +73,13 @@ VOCABULARY: Places = {
     "status": _places("status_code http_status status"),
     "temperature": _places("temperature sampling_params.temperature"),
 }
+
+
+def has_field(head: Head, field: str) -> bool:
+    """Whether a file has a column for it under one of these names."""
+    return any(head.has(place.path) for place in VOCABULARY[field])
+
+
+def has_counts(head: Head) -> bool:
+    """Whether it counts the tokens of prompts and of outputs."""
+    return has_field(head, "prompt") and has_field(head, "output")

@@ -13,6 +13,7 @@ from probes.server.reading import MODEL_LABEL, Labels, Scrape, Series
 from probes.server.speculation import Counted, speculation_counters
 from profiles.errors import InputError
 from profiles.evidence import ServerEvidence
+from profiles.plausibility import judged_server
 from profiles.schema import MAX_K, Quantity, Source
 from profiles.workload import Lengths
 
@@ -87,7 +88,7 @@ def server_evidence(scrapes: Sequence[Scrape], *, url: str, window_s: float, eng
                                        _mean_gauge(chosen, names.acceptance_length), _drafts_by_part(chosen), said)
     ttft = _latency(window, names.ttft, "time to first token")
     engines = max(_engine_count(chosen[-1]), 1)
-    return ServerEvidence(
+    return judged_server(ServerEvidence(
         url=url, engine=names.engine, engine_version=engine_version,
         models=models if model is None else (model,), engines=engines, window_s=window_s,
         running=_gauge(chosen, names.running, sum, "requests"),
@@ -105,7 +106,7 @@ def server_evidence(scrapes: Sequence[Scrape], *, url: str, window_s: float, eng
         engine_steps=window.counter(tuple(f"{name}_count" for name in names.step_tokens)),
         preemptions=window.counter(names.preemptions), prefix_cache_hit_rate=_hit_rate(window, chosen),
         speculation=speculation, notes=tuple(dict.fromkeys(said)),
-    )
+    ))
 
 
 # --- counters -----------------------------------------------------------------------------------------------------

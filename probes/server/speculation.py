@@ -31,7 +31,8 @@ def speculation_counters(names: EngineNames, in_window: Count, since_start: Coun
     """None where speculation is not configured (the engine then exports none of its counters).
 
     parts: (drafts, accepted tokens) of each part of the window, from which the spread between them is taken. Adds to
-    `notes`: totals taken for an idle window, steps without a draft, numbers that cannot be.
+    `notes`: totals taken for an idle window, and steps without a draft. Counts that cannot be are judged where they
+    stand in the evidence (`profiles.plausibility`).
     """
     if since_start(names.accepted_tokens) is None:
         return _from_gauge(length_gauge, notes)
@@ -54,7 +55,8 @@ def speculation_counters(names: EngineNames, in_window: Count, since_start: Coun
     per_step = generated / (generated - accepted) if generated is not None and generated > accepted >= 0 else None
     per_position = tuple(by_position.get(i, 0.0) / drafts for i in range(max(by_position) + 1)) \
         if by_position and drafts > 0 else ()
-    _say_what_stands_out(length, per_step, accepted, draft_tokens, generated, drafts, by_position, notes)
+    if accepted <= draft_tokens:
+        _say_what_stands_out(length, per_step, accepted, generated, drafts, by_position, notes)
     found = SpeculationCounters(enabled=True, drafts=drafts, draft_tokens=draft_tokens, accepted_tokens=accepted,
                                 per_position=per_position, acceptance_length=length, tokens_per_step=per_step,
                                 in_window=drafted)
@@ -79,21 +81,14 @@ def _from_gauge(length: float | None, notes: list[str]) -> SpeculationCounters |
                                acceptance_length=length)
 
 
-def _say_what_stands_out(length: float | None, per_step: float | None, accepted: float, draft_tokens: float,
-                         generated: float | None, drafts: float, by_position: dict[int, float],
-                         notes: list[str]) -> None:
+def _say_what_stands_out(length: float | None, per_step: float | None, accepted: float, generated: float | None,
+                         drafts: float, by_position: dict[int, float], notes: list[str]) -> None:
     if length is not None and per_step is not None and generated:
         # Every step gives its accepted tokens and one more, so generated - accepted are the steps of all requests.
         without = 1 - drafts / (generated - accepted)
         if without > NOTABLE_SHARE:
             notes.append(f"{without:.0%} of the steps had no draft: acceptance_length ({length:.2f}) leaves them out, "
                          f"tokens_per_step ({per_step:.2f}) counts them")
-    if accepted > draft_tokens:
-        notes.append("more tokens accepted than drafted: these counters cannot be right")
     if by_position and abs(sum(by_position.values()) - accepted) > max(1.0, 0.01 * accepted):
         notes.append("accepted tokens by position do not add up to all accepted tokens: the scrape may have caught "
                      "the counters in between")
-    if len(by_position) > 1 and drafts >= 100 and by_position.get(0, 0.0) > 0.1 * drafts \
-            and not any(by_position.get(i, 0.0) for i in range(1, max(by_position) + 1)):
-        notes.append("no position after the first was ever accepted: a known fault of some engine builds, not of "
-                     "the draft")

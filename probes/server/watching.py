@@ -10,6 +10,7 @@ from probes.server.differences import server_evidence
 from probes.server.scraping import Fetcher, server_address
 from profiles.errors import ProbeError
 from profiles.evidence import ServerEvidence, SpeculationCounters
+from profiles.plausibility import judged_server
 from profiles.schema import Quantity
 
 SCRAPES_PER_INTERVAL = 4
@@ -69,7 +70,7 @@ def together(one: ServerEvidence, other: ServerEvidence) -> ServerEvidence:
     window, since percentiles cannot be added.
     """
     window_s = one.window_s + other.window_s
-    return other.model_copy(update={
+    return judged_server(other.model_copy(update={
         "window_s": window_s,
         "running": _pooled(one.running, other.running), "waiting": _pooled(one.waiting, other.waiting),
         "kv_cache_usage": _pooled(one.kv_cache_usage, other.kv_cache_usage),
@@ -83,8 +84,9 @@ def together(one: ServerEvidence, other: ServerEvidence) -> ServerEvidence:
                         "requests_total", "engine_steps")},
         "speculation": _counters(one.speculation, other.speculation,
                                  _sum(one.output_tokens_total, other.output_tokens_total)),
+        "implausible": tuple({(item.code, item.arm): item for item in (*one.implausible, *other.implausible)}.values()),
         "notes": tuple(dict.fromkeys((*one.notes, *other.notes))),
-    })
+    }))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

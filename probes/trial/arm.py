@@ -18,6 +18,7 @@ from probes.trial.samples import BlockPlan, request_samples
 from probes.trial.session import Session
 from profiles.evidence import ArmStatus, RequestAcceptance
 from profiles.methods import method
+from profiles.plausibility import later_positions, position_totals, rates
 from profiles.workload import Task
 
 SAMPLE_COUNT = 96
@@ -197,8 +198,8 @@ def _look(session: Session, arm: ArmPlan, block: BlockPlan, data: dict[str, Any]
         return
     if not block.k:
         return
-    drafted, accepted = plausibility.position_totals(_acceptance(data, block.k))
-    found = plausibility.later_positions(label, drafted, accepted) + plausibility.rates(label, drafted, accepted)
+    drafted, accepted = position_totals(_acceptance(data, block.k))
+    found = later_positions(label, drafted, accepted) + rates(label, drafted, accepted)
     found += plausibility.counters(label, data["counters"], drafted, data["output_tokens"],
                                    method(arm.candidate.method).always_drafts)
     if greedy and block.key == OUTPUT_BLOCK:
@@ -225,8 +226,8 @@ def _sampled_probe(session: Session, arm: ArmPlan, process: EngineProcess, k: in
         session.samples = samples
         return
     label = arm.candidate.label
-    totals = plausibility.position_totals(_acceptance(data, k or arm.k_max))
-    session.say(plausibility.later_positions(label, *totals))
+    totals = position_totals(_acceptance(data, k or arm.k_max))
+    session.say(later_positions(label, *totals))
     if session.samples:
         session.say(plausibility.sampled_output(label, session.samples, samples, plan.seed))
 

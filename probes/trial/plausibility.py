@@ -13,10 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiles.evidence import Implausibility, RequestAcceptance, StepSample
-
-RARE = 1e-3
-"""Chance under correct speculation below which a pattern is said."""
+from profiles.evidence import Implausibility, StepSample
+from profiles.plausibility import RARE, rates
 
 PERMUTATIONS = 2000
 """Random splits behind a two-sample test: its smallest p-value is about 1/2000."""
@@ -45,52 +43,6 @@ def unsteady(arm: str, cells: Sequence[StepSample]) -> list[Implausibility]:
 
 
 # --- acceptance ------------------------------------------------------------------------------------------------------
-def position_totals(requests: Sequence[RequestAcceptance]) -> tuple[list[int], list[int]]:
-    """(drafted, accepted) by position, summed over requests."""
-    width = max((len(r.drafted) for r in requests), default=0)
-    drafted = [sum(r.drafted[i] for r in requests if i < len(r.drafted)) for i in range(width)]
-    accepted = [sum(r.accepted[i] for r in requests if i < len(r.accepted)) for i in range(width)]
-    return drafted, accepted
-
-
-def later_positions(arm: str, drafted: Sequence[int], accepted: Sequence[int]) -> list[Implausibility]:
-    """The first position is accepted, none after it ever is.
-
-    With a weak draft that can happen by chance: it is said only where half the first position's rate at the second
-    one would have shown with all but a thousandth of certainty.
-    """
-    if len(drafted) < 2 or not drafted[0] or any(accepted[1:]) or not any(drafted[1:]):
-        return []
-    tries = round(accepted[0] * drafted[1] / drafted[0])
-    expected = accepted[0] / drafted[0] / 2
-    if tries == 0 or (1 - expected) ** tries > RARE:
-        return []
-    return [Implausibility(
-        code="later_positions_never_accepted", arm=arm, severity="error",
-        message=f"of {drafted[0]} drafts {accepted[0]} were accepted at position 1 and none at any later one: a "
-                "correct engine does not do this with any draft; do not trust this arm")]
-
-
-def rates(arm: str, drafted: Sequence[int], accepted: Sequence[int]) -> list[Implausibility]:
-    """Acceptance above 1, and a later position accepted more often than an earlier one."""
-    found = []
-    above = [i for i, (d, a) in enumerate(zip(drafted, accepted, strict=False)) if a > d]
-    if above:
-        i = above[0]
-        found.append(Implausibility(
-            code="acceptance_above_one", arm=arm, severity="error",
-            message=f"position {i + 1}: {accepted[i]} accepted of {drafted[i]} drafted; the engine's counters are "
-                    "wrong"))
-    rising = [i for i in range(1, len(accepted)) if accepted[i] > accepted[i - 1]]
-    if rising:
-        i = rising[0]
-        found.append(Implausibility(
-            code="acceptance_not_monotone", arm=arm, severity="error",
-            message=f"position {i + 1} was accepted {accepted[i]} times, position {i} before it {accepted[i - 1]}: a "
-                    "token is only accepted when all before it are; the engine's counters are wrong"))
-    return found
-
-
 def counters(arm: str, counted: Mapping[str, Any], drafted: Sequence[int], output_tokens: int,
              always_drafts: bool) -> list[Implausibility]:
     """The engine's own counters against what the steps showed. `counted`: differences, as worker.py states them."""

@@ -35,6 +35,7 @@ from profiles.evidence import (
     TrialEvidence,
 )
 from profiles.methods import METHODS
+from profiles.plausibility import later_positions, position_totals, rates
 from profiles.workload import Sampling, Task
 
 _IDLE_PATIENCE_S = 20.0
@@ -312,8 +313,8 @@ class _Comparison:
 
     def _implausible(self) -> list[Implausibility]:
         arm = self.candidate.label
-        drafted, accepted = plausibility.position_totals(self.acceptance)
-        found = plausibility.later_positions(arm, drafted, accepted) + plausibility.rates(arm, drafted, accepted)
+        drafted, accepted = position_totals(self.acceptance)
+        found = later_positions(arm, drafted, accepted) + rates(arm, drafted, accepted)
         tokens = sum(block.output_tokens for block in self.speculative.blocks)
         found += plausibility.counters(arm, self.counted, drafted, tokens, METHODS[self.candidate.method].always_drafts)
         if self.sampling.temperature == 0:

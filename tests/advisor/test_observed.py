@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.observed import expected_range, gauge_load, observed_acceptance, observed_load
-from profiles.evidence import ServerEvidence
+from profiles.evidence import Implausibility, ServerEvidence
 from profiles.schema import Quantity, Source
 from tests.advisor import synthetic_readings as syn
 
@@ -100,3 +100,12 @@ def test_one_scrape_of_a_gauge_has_no_interval() -> None:
 @pytest.mark.parametrize(("n", "tabled"), [(2, 1.128), (5, 2.326), (10, 3.078), (20, 3.735)])
 def test_the_expected_range_of_a_sample_is_the_tabled_one(n: int, tabled: float) -> None:
     assert expected_range(n) == pytest.approx(tabled, rel=0.05)
+
+
+def test_counts_that_cannot_be_are_no_acceptance_and_no_load() -> None:
+    wrong = Implausibility(code="acceptance_above_one", arm="the server", message="more", severity="error")
+    server = syn.evidence(speculation=syn.counters((0.5, 0.2), 1000.0))
+    assert observed_acceptance(server, True) is not None
+    told = server.model_copy(update={"implausible": (wrong,), "engine_steps": 10.0})
+    assert observed_acceptance(told, True) is None
+    assert observed_load(told) == gauge_load(told)

@@ -13,6 +13,7 @@ from advisor.record import Record
 from advisor.verdict import Promise, Verification
 from advisor.verification import length_at, verify
 from profiles.evidence import ServerEvidence, SpeculationCounters
+from profiles.plausibility import judged_server
 from profiles.schema import Quantity, Source
 from tests.advisor import synthetic_readings as syn
 from tests.advisor.report import synthetic_record as records
@@ -60,6 +61,17 @@ def test_every_judged_promise_states_what_was_promised_found_and_how_surely() ->
             assert one.found.n is not None
             assert one.edge is not None
             assert one.unit
+
+
+def test_counters_that_cannot_be_judge_no_acceptance_and_say_why() -> None:
+    server = like_promised(ON)
+    assert server.speculation is not None
+    wrong = server.speculation.model_copy(update={"accepted_tokens": 9 * server.speculation.draft_tokens})
+    found = verify(ON, judged_server(server.model_copy(update={"speculation": wrong})))
+    assert promise(found, "acceptance").verdict == "undecided"
+    assert "cannot be right" in promise(found, "acceptance").sentence
+    assert promise(found, "gain").verdict == "noted"
+    assert found.yields == ()
 
 
 def test_acceptance_below_the_promise_and_above_break_even_asks_for_a_new_advice() -> None:

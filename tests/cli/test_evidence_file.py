@@ -46,7 +46,6 @@ def test_what_a_probe_writes_is_read(tmp_path: Path) -> None:
         ({"prompt_tokens": {"mean": 5, "p50": 9, "p99": 2}}, "server.prompt_tokens"),
         ({"speculation": {**SPECULATION, "acceptance_length": 0.5}}, "server.speculation.acceptance_length is 0.5"),
         ({"speculation": {**SPECULATION, "drafts": -1}}, "server.speculation.drafts is -1"),
-        ({"speculation": {**SPECULATION, "per_position": [3.0]}}, "server.speculation.per_position.0 is 3"),
         ({"engine_version": ["x" * 5000]}, "server.engine_version"),
     ],
 )
@@ -58,9 +57,16 @@ def test_an_impossible_number_is_refused_with_its_place(tmp_path: Path, server: 
     assert len(str(error.value)) < 600
 
 
-def test_an_impossible_acceptance_that_the_probe_itself_flags_is_read(tmp_path: Path) -> None:
-    flagged = document(speculation={**SPECULATION, "per_position": [3.0]}, notes=["these counters cannot be right"])
-    assert load_evidence(saved(tmp_path, json.dumps(flagged))).server is not None
+@pytest.mark.parametrize("counts", [{"per_position": [3.0, 0.1]},
+                                    {"accepted_tokens": 90}, {"per_position": [0.2, 0.9]}])
+def test_counters_that_cannot_be_are_said_and_bring_no_acceptance(tmp_path: Path, counts: dict[str, Any]) -> None:
+    found = load_evidence(saved(tmp_path, json.dumps(document(speculation={**SPECULATION, **counts}))))
+    assert found.server is not None
+    assert found.server.speculation is not None
+    assert len(found.implausible) == 1
+    assert "this acceptance is not used" in found.implausible[0].message
+    assert found.server.speculation.acceptance_length is None
+    assert found.server.speculation.per_position == ()
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "9" * 5000])

@@ -144,3 +144,17 @@ def test_a_file_without_requests_is_refused_and_nothing_is_saved(
     assert exit_code("probe", "requests", str(out / "vllm.yaml"), "--save", str(saved)) == 2
     assert "vllm.yaml: no requests in it: expected a log or trace" in capsys.readouterr().err
     assert not saved.exists()
+
+
+def test_one_model_of_several_is_asked_for_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = jsonl(tmp_path / "m.jsonl", [{"timestamp": i, "prompt_tokens": 10 if i % 3 else 40, "completion_tokens": 5,
+                                         "model": "a" if i % 3 else "b"} for i in range(9)])
+    assert exit_code("probe", "requests", path) == 0
+    assert "choose one with --model" in " ".join(capsys.readouterr().out.split())
+    assert exit_code("probe", "requests", path, "--model", "b", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["requests"], found["models"], found["prompt_tokens"]["mean"]) == (3, ["b"], 40)
+    assert exit_code("probe", "requests", path, "--model", "c") == 2
+    assert "expected one of a, b" in capsys.readouterr().err
+    assert exit_code("probe", "requests", path, "--model", "b", "--sample-prompts", "3", "--out", tmp_path / "p") == 2
+    assert "--model leaves some out" in capsys.readouterr().err

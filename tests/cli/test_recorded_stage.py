@@ -135,3 +135,47 @@ def test_settings_stated_by_hand_stay_as_stated(capsys, replayed, tmp_path):
     record = json.loads((tmp_path / "a" / "record.json").read_text())
     assert set(record["acceptance_tiers"]) == {"ngram max=4 min=3"}
     assert not any(text.startswith("settings of ngram") for text in record["assumptions"])
+
+
+@pytest.mark.parametrize("asked", [[], ["--method", "ngram"]])
+def test_recordings_of_text_without_the_target_s_tokenizer_are_said_and_the_advice_goes_on(capsys, tmp_path, asked):
+    rows = tmp_path / "text.jsonl"
+    rows.write_text(json.dumps({"prompt": "a b c", "output": "a b c d e"}) + "\n")
+    code, out, err = run(capsys, *BASE, *asked, "--recordings", rows, "--out", tmp_path / "out")
+    assert code in (0, 3)
+    assert "tokens" in out
+    assert "recordings are not used: meta-llama/Llama-3.1-8B-Instruct has no tokenizer.json here" in err
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert any(note.startswith("recordings are not used") for note in record["assumptions"])
+    assert "replay" not in record["acceptance_tiers"].values()
+
+
+def test_a_replay_asked_for_alone_fails_without_the_tokenizer(capsys, tmp_path):
+    rows = tmp_path / "text.jsonl"
+    rows.write_text(json.dumps({"prompt": "a b c", "output": "a b c d e"}) + "\n")
+    code, _, err = run(capsys, "probe", "replay", rows, "--target", "meta-llama/Llama-3.1-8B-Instruct", "--offline")
+    assert code == 2
+    assert "has no tokenizer.json" in err
+
+
+@pytest.mark.parametrize(("counts", "part"), [
+    ({"accepted_tokens": 900}, "900 tokens accepted of 300 drafted"),
+    ({"per_position": [0.2, 0.8, 0.1]}, "position 2 was accepted 80 times"),
+])
+def test_saved_counters_that_cannot_be_are_a_warning_and_decide_nothing(capsys, tmp_path, counts, part):
+    speculation = {"enabled": True, "drafts": 100, "draft_tokens": 300, "accepted_tokens": 110,
+                   "per_position": [0.6, 0.3, 0.2], "acceptance_length": 2.1}
+    saved = []
+    for i, told in enumerate((speculation, {**speculation, **counts})):
+        server = {"url": "u", "engine": "vllm", "models": ["m"], "window_s": 15, "running": None, "waiting": None,
+                  "kv_cache_usage": None, "speculation": told}
+        saved.append(tmp_path / f"{i}.json")
+        saved[-1].write_text(json.dumps({"schema_version": 1, "kind": "server", "collected_at": "",
+                                         "tool_version": "0", "command": "", "server": server}))
+    good, wrong = (advised(capsys, tmp_path / name, "--method", "ngram", "--k", "3", "--evidence", path)
+                   for name, path in zip("ab", saved, strict=True))
+    assert good["acceptance_tiers"] == {"ngram": "server"}
+    assert wrong["acceptance_tiers"] == {"ngram": "published"}
+    (warning,) = [text for text in wrong["warnings"] if text.startswith("the server: ")]
+    assert part in warning
+    assert "is not used" in warning

@@ -11,9 +11,9 @@ import pytest
 
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
-from probes.trial.plausibility import position_totals
 from probes.trial.runner import run_trial
 from profiles.evidence import ArmStatus
+from profiles.plausibility import position_totals
 from tests.engine.trial_setup import NGRAM, Watch, deployment, draft_model, maps_engine, plan_of, workers
 
 pytestmark = pytest.mark.engine

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from probes.trial.plausibility import position_totals
 from probes.trial.repairs import EXPAND_COPY_LOST
 from probes.trial.runner import run_trial
+from profiles.plausibility import position_totals
 from tests.engine.trial_setup import Watch, deployment, draft_model, plan_of
 
 pytestmark = pytest.mark.engine

@@ -60,12 +60,17 @@ def _detailed(document: Mapping[str, Any]) -> Iterator[Row | Bad]:
             latency=None if ttft is None else ttft + spent,
             # Gaps are between chunks, which hold several tokens under speculation.
             tpot=spent / (float(output) - 1) if gaps and float(output) > 1 else None,
-            failed=bool(i < len(errors) and errors[i]),
+            failed=bool(i < len(errors) and errors[i]), model=_model(document),
         )
 
 
+def _model(document: Mapping[str, Any]) -> str | None:
+    return str(document["model_id"]) if document.get("model_id") else None
+
+
 def _total(document: Mapping[str, Any]) -> Total:
-    models = tuple(str(document[key]) for key in ("model_id",) if document.get(key))
+    model = _model(document)
+    models = () if model is None else (model,)
     done = int(number(document.get("completed", document.get("num_prompts"))) or 0)
     failed = int(number(document.get("failed")) or 0)
     if not done:

@@ -15,15 +15,19 @@ def _client_records(head: Head) -> bool:
 
 
 def _read_client(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
+    characters: list[float] = []
     for _, document in records:
         for one in document.values():
             prompt = number(one.get("in_len")) if isinstance(one, dict) else None
             if prompt is None:
                 yield Bad("no prompt tokens")
                 continue
+            if (length := number(one.get("out_len"))) is not None:
+                characters.append(length)
             # out_len is the length of the TEXT (prompt and output, in characters): no output tokens are known.
             yield Row(end=number(one.get("record_time")), prompt=prompt, ttft=number(one.get("first_chunk_time")))
-    yield Note("the replay client wrote the length of the text, in characters, as out_len: output tokens are not known")
+    mean = f" (mean {sum(characters) / len(characters):,.2f})" if characters else ""
+    yield Note(f"out_len is the length of prompt and output as text, in characters{mean}: output tokens are not known")
     yield Note("the only time of a request is its end: the rate is that of ends")
 
 

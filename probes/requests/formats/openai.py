@@ -13,7 +13,7 @@ from probes.requests.clock import moment
 from probes.requests.shapes import Bad, Found, Head, Note, Place, RecordFormat, Row, TableFormat, at, number
 from probes.requests.text_columns import text_plan
 from probes.requests.texts import view_of
-from probes.requests.vocabulary import VOCABULARY
+from probes.requests.vocabulary import VOCABULARY, has_counts
 
 _USAGE = ("usage", "response.usage", "response.body.usage", "body.usage", "output.usage", "result.usage")
 _IN_REQUEST = ("", "body.", "request.", "request.body.")
@@ -31,6 +31,9 @@ def _counted(head: Head) -> bool:
 
 
 def _text(head: Head) -> bool:
+    if has_counts(head):
+        # Counted tokens are surer than what a text's size lets assume.
+        return False
     return sum(view_of(one) is not None for one in head.records) * 2 > len(head.records) > 0
 
 

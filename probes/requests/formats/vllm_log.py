@@ -139,7 +139,8 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
         ids = found[3]
         heat = _TEMPERATURE.search(found[2])
         prompt = float(ids.count(",") + 1) if ids and ids not in ("None", "[]") else None
-        yield Row(arrival=_seconds(line), prompt=prompt, temperature=float(heat[1]) if heat else None, id=found[1])
+        yield Row(arrival=_seconds(line), prompt=prompt, temperature=float(heat[1]) if heat else None, id=found[1],
+                  model=next(reversed(log.models), None))
 
 
 def _spec(log: _Log, accepted: int, drafted: int, shares: list[float], length: float | None) -> None:
@@ -149,7 +150,7 @@ def _spec(log: _Log, accepted: int, drafted: int, shares: list[float], length: f
     k = len(shares)
     if not k:
         # The first releases with this line gave no rates by position, and their drafts follow from the length alone.
-        log.drafts_only += accepted / (length - 1) if length is not None and length > 1 else 0.0
+        log.drafts_only += min(accepted / (length - 1), drafted) if length is not None and length > 1 else 0.0
         log.without_drafts |= length is None or (length <= 1 and drafted > 0)
         return
     sums = log.ks.setdefault(k, [0.0] * (k + 1))
@@ -227,7 +228,11 @@ def _total(log: _Log) -> Total:
         notes.append(f"{engines} engines (data parallelism) are in this log: their running requests and throughput are "
                      "added up")
     if log.starts > 1:
-        notes.append(f"{log.starts} engine starts are in this log and are taken together")
+        versions = f" (releases {', '.join(log.versions)})" if len(log.versions) > 1 else ""
+        notes.append(f"{log.starts} engine starts are in this log and are taken together{versions}")
+    if len(log.configs) > 1:
+        notes.append(f"{len(log.configs)} speculative configurations are in this log, and their counts are taken "
+                     "together: cut it at the engine's starts to tell them apart")
     if any(_NO_SPECULATION in one for one in log.configs):
         notes.append("extract_hidden_states in its speculative_config is not speculation")
     return Total(

@@ -139,3 +139,33 @@ def test_speculation_lines_without_rates_by_position_give_what_they_hold(tmp_pat
     assert (found["lines"], found["drafts"], found["acceptance_rate"]) == (2, pytest.approx(200.0), 0.25)
     without = probe(write(tmp_path / "o.log", bare.replace("Mean acceptance length: 1.50, ", ""))).engine["speculation"]
     assert (without["drafts"], without["acceptance_length"], without["accepted_tokens"]) == (None, None, 50)
+
+
+@pytest.mark.parametrize(("told", "part"), [
+    ({"drafts": 100, "draft_tokens": 200, "accepted_tokens": 250}, "250 tokens accepted of 200 drafted"),
+    ({"drafts": 100, "draft_tokens": 50, "accepted_tokens": 40}, "100 drafts hold 50 tokens"),
+    ({"drafts": 100, "draft_tokens": 200, "accepted_tokens": 100, "per_position": [0.3, 0.7]},
+     "position 2 was accepted 70 times"),
+    ({"draft_tokens": 200, "accepted_tokens": -5}, "below 0"),
+])
+def test_counts_of_speculation_that_cannot_be_are_said_and_give_no_acceptance(tmp_path: Path, told: dict[str, Any],
+                                                                              part: str) -> None:
+    summary = {"requests": {"successful": 4, "failed": 0}, "tokens": {"prompt": 400, "completion": 80},
+               "speculative_decoding": told}
+    found = probe_requests([document(tmp_path / "s.json", summary)])
+    assert found.engine is not None
+    speculation = found.engine["speculation"]
+    assert (speculation["acceptance_rate"], speculation["acceptance_length"]) == (None, None)
+    assert speculation["per_position"] == []
+    assert any(part in note for note in found.notes)
+
+
+def test_a_length_rounded_to_nothing_is_no_impossible_count(tmp_path: Path) -> None:
+    """1.014 tokens a draft, printed as 1.01."""
+    log = LOG.replace("Mean acceptance length: 1.50", "Mean acceptance length: 1.01").replace(
+        "Accepted: 50 tokens, Drafted: 200 tokens", "Accepted: 14 tokens, Drafted: 1000 tokens")
+    log = log[:log.index(", Per-position")] + "\n"
+    found = probe_requests([write(tmp_path / "serve.log", log)])
+    assert found.engine is not None
+    assert found.engine["speculation"]["acceptance_length"] == pytest.approx(1.014, abs=0.02)
+    assert "implausible" not in found.engine["speculation"]

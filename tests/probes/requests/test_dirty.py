@@ -223,3 +223,71 @@ def test_a_cut_gzip_of_utf16_gives_what_can_be_unpacked(tmp_path: Path) -> None:
     found = probe_requests([write(tmp_path / "u.csv.gz", packed[: len(packed) // 2])])
     assert 0 < found.requests < 3000
     assert any("ends early" in note for note in found.notes)
+
+
+def test_arrays_of_records_a_line_each_are_all_read(tmp_path: Path) -> None:
+    rows = [{"timestamp": 1.7e9 + i, "prompt_tokens": 10, "completion_tokens": 5} for i in range(20)]
+    text = "".join(json.dumps(rows[i:i + 2]) + "\n" for i in range(0, 20, 2))
+    assert probe(write(tmp_path / "a.jsonl", text)).requests == 20
+    cut = probe(write(tmp_path / "b.jsonl", text[:-9]))
+    assert (cut.requests, sum(cut.skipped.values())) == (19, 1)
+
+
+def test_counted_tokens_are_taken_before_what_a_text_lets_assume(tmp_path: Path) -> None:
+    rows = [{"timestamp": 1.7e9 + i, "prompt_tokens": 100, "completion_tokens": 50, "prompt": "hi", "output": "yes"}
+            for i in range(5)]
+    found = probe(jsonl(tmp_path / "a.jsonl", rows))
+    assert (found.prompt_tokens.mean, found.output_tokens.mean, found.tokens_from) == (100, 50, "the log")
+    assert found.text.requests == 5
+
+
+@pytest.mark.parametrize(("field", "value", "words"), [
+    ("ttft", -1, "times to the first token"), ("latency", -3, "latencies"), ("latency", 2e7, "latencies"),
+    ("tpot", -0.5, "times per output token"), ("running_requests", -5, "running requests"),
+    ("running_requests", float("inf"), "running requests"), ("cached_tokens", -5, "cached tokens"),
+    ("cached_tokens", 10**12, "cached tokens"), ("temperature", 99, "temperatures"),
+])
+def test_figures_that_no_request_can_have_are_said_and_averaged_into_nothing(tmp_path: Path, field: str, value: float,
+                                                                              words: str) -> None:
+    good = {"timestamp": 1.7e9, "prompt_tokens": 10, "completion_tokens": 5, "ttft": 0.5, "latency": 2.0, "tpot": 0.1,
+            "running_requests": 3, "cached_tokens": 5, "temperature": 0.7}
+    rows = [{**good, "timestamp": 1.7e9 + i} for i in range(9)]
+    clean, found = (probe(path) for path in (
+        jsonl(tmp_path / "a.jsonl", rows), jsonl(tmp_path / "b.jsonl", [*rows, {**rows[-1], field: value}])))
+    assert found.requests == 10
+    assert any(note.startswith(f"1 {words}") for note in found.notes)
+    for name in ("ttft_ms", "tpot_ms", "cached_prompt_share", "temperature"):
+        one, other = getattr(clean, name), getattr(found, name)
+        assert getattr(other, "value", getattr(other, "mean", None)) == pytest.approx(
+            getattr(one, "value", getattr(one, "mean", None)))
+    assert found.concurrency["mean"] == pytest.approx(clean.concurrency["mean"], rel=0.3)
+
+
+def test_times_in_two_units_are_said_and_the_fewer_ones_not_used(tmp_path: Path) -> None:
+    rows = [{"timestamp": (1.7e9 + i) * (1000 if i % 4 else 1), "prompt_tokens": 10, "completion_tokens": 5}
+            for i in range(40)]
+    found = probe(jsonl(tmp_path / "a.jsonl", rows))
+    assert found.requests == 40
+    assert found.duration_s == pytest.approx(38)
+    assert any(note.startswith("10 requests have times of another unit") for note in found.notes)
+
+
+def test_a_quote_that_nothing_closes_merges_no_two_lines(tmp_path: Path) -> None:
+    text = "timestamp,prompt_tokens,completion_tokens,note\n" + "".join(
+        f'{1700000000 + i},10,5,{"plain" if i < 5 else chr(34) + "open"}\n' for i in range(9))
+    found = probe(write(tmp_path / "q.csv", text))
+    assert (found.requests, found.skipped) == (5, {"not CSV": 4})
+
+
+def test_what_stands_behind_a_gzip_file_costs_nothing_in_it(tmp_path: Path) -> None:
+    text = "\n".join([LINE] * 20).encode() + b"\n"
+    found = probe(write(tmp_path / "a.gz", gzip.compress(text) + b"junk" * 9))
+    assert found.requests == 20
+    many = b"".join(gzip.compress(line + b"\n") for line in text.splitlines())
+    assert probe(write(tmp_path / "b.gz", many[:-3])).requests >= 19
+
+
+@pytest.mark.parametrize("start", [b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd\x04"])
+def test_a_packed_file_of_which_nothing_is_left_is_called_damaged(tmp_path: Path, start: bytes) -> None:
+    with pytest.raises(InputError, match=r"damaged (gzip|zstd) file"):
+        probe(write(tmp_path / "a", start))

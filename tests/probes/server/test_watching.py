@@ -15,6 +15,7 @@ from probes.server.scraping import Fetcher, ServerAddress
 from probes.server.watching import MOST_MISSED, together, watch_server
 from profiles.errors import ProbeError
 from profiles.evidence import ServerEvidence, SpeculationCounters
+from profiles.plausibility import judged_server
 from tests.probes.server import synthetic_pages as syn
 
 
@@ -117,3 +118,14 @@ def test_an_idle_window_adds_nothing_to_what_was_drafted() -> None:
         assert joined.speculation is not None
         assert joined.speculation.drafts == 100
         assert joined.speculation.in_window
+
+
+def test_a_window_whose_counts_cannot_be_leaves_the_whole_without_an_acceptance() -> None:
+    good, wrong = window(100, 2, 10.0), window(100, 2, 10.0)
+    assert wrong.speculation is not None
+    wrong = judged_server(wrong.model_copy(update={"speculation": wrong.speculation.model_copy(
+        update={"accepted_tokens": 900.0})}))
+    for joined in (together(good, wrong), together(wrong, good)):
+        assert joined.implausible
+        assert joined.speculation is not None
+        assert (joined.speculation.acceptance_length, joined.speculation.per_position) == (None, ())

@@ -8,22 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.trial.plausibility import (
-    RARE,
     Divergence,
     binomial_tail,
     counters,
     divergence,
     greedy_output,
-    later_positions,
     pooled,
-    position_totals,
-    rates,
     sampled_output,
     two_sample_p,
     unsteady,
 )
-from profiles.evidence import RequestAcceptance, StepSample
-from profiles.workload import Task
+from profiles.evidence import StepSample
+from profiles.plausibility import RARE
 
 QUIET = Divergence(requests=8, differing=0, tokens=400, first=None)
 
@@ -32,56 +28,7 @@ def codes(found):
     return [f.code for f in found]
 
 
-# --- acceptance ---
-def test_the_known_fault_pattern_is_said_later_positions_never_accepted():
-    found = later_positions("draft", [245, 245, 245], [70, 0, 0])
-    assert codes(found) == ["later_positions_never_accepted"]
-    assert found[0].severity == "error"
-    assert "70" in found[0].message
-
-
-def test_a_weak_draft_with_few_chances_is_left_alone():
-    assert later_positions("draft", [60, 60], [6, 0]) == []
-
-
-def test_a_single_position_or_no_acceptance_at_all_is_no_pattern():
-    assert later_positions("draft", [100], [60]) == []
-    assert later_positions("draft", [100, 100], [0, 0]) == []
-    assert later_positions("draft", [], []) == []
-
-
-def test_a_lookup_that_never_drafts_a_second_token_is_no_pattern():
-    assert later_positions("ngram", [100, 0], [80, 0]) == []
-
-
-@settings(deadline=None)
-@given(st.floats(0.2, 0.95), st.integers(20, 300), st.integers(0, 10_000))
-def test_correct_speculation_hardly_ever_trips_the_later_position_test(rate, steps, seed):
-    # Property over a correct engine whose later conditional acceptance equals the first: a false alarm has a chance of
-    # at most RARE by construction, so it must come with zero successes in many tries.
-    rng = random.Random(seed)
-    accepted = [0, 0]
-    for _ in range(steps):
-        if rng.random() < rate:
-            accepted[0] += 1
-            accepted[1] += rng.random() < rate
-    if later_positions("draft", [steps, steps], accepted):
-        assert (1 - rate) ** accepted[0] < RARE
-
-
-def test_more_accepted_than_drafted_and_a_rising_position_are_each_said():
-    assert codes(rates("x", [10, 10], [11, 3])) == ["acceptance_above_one"]
-    assert codes(rates("x", [10, 10], [3, 4])) == ["acceptance_not_monotone"]
-    assert rates("x", [10, 10, 10], [9, 9, 2]) == []
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=6))
-def test_falling_counts_within_the_drafts_are_always_plausible(counts):
-    counts = sorted(counts, reverse=True)
-    assert rates("x", [50] * len(counts), counts) == []
-
-
+# --- counters ---
 def test_counters_that_stand_still_while_steps_carried_drafts_are_said():
     found = counters("x", {"generation_tokens": 40, "spec_decode_num_drafts": 0}, [30], 40, always_drafts=True)
     assert codes(found) == ["counters_did_not_move"]
@@ -105,14 +52,6 @@ def test_the_engines_own_counters_are_held_to_the_same_order():
     moved = {"generation_tokens": 60, "spec_decode_num_drafts": 30,
              "spec_decode_num_accepted_tokens_per_pos": [5, 10]}
     assert codes(counters("x", moved, [30, 30], 60, always_drafts=True)) == ["acceptance_not_monotone"]
-
-
-def test_totals_add_requests_of_different_depth():
-    shape = {"task": Task.CODE, "prompt_tokens": 5, "output_tokens": 9}
-    requests = [RequestAcceptance(**shape, steps=4, drafted=(4, 4), accepted=(3, 2)),
-                RequestAcceptance(**shape, steps=2, drafted=(2,), accepted=(1,))]
-    assert position_totals(requests) == ([6, 4], [4, 2])
-    assert position_totals([]) == ([], [])
 
 
 # --- greedy output ---

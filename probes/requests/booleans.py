@@ -1,0 +1,40 @@
+"""JSON's true and false where a number belongs. The table engine takes them for 1 and 0: a file that holds some is read
+in Python, where they are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from probes.requests.plan import Plan
+from probes.requests.shapes import FIELDS
+from probes.requests.sources import Source
+from probes.requests.text_sample import drawn_blocks
+
+LOOKED_THROUGH_BYTES = 16 << 20
+"""Files above it are looked at in an even sample: looking costs a part of what reading does."""
+SAMPLE_BYTES = 1 << 20
+_FLAG = re.compile(rb":\s*(?:true|false)\b")
+_KEY_BYTES = 200
+
+
+def numbers_are_booleans(plan: Plan, source: Source) -> bool:
+    """Whether true or false stands under a key that should hold a number."""
+    keys = {place.parts[-1].encode() for field, places in plan.fields.items() for place in places
+            if FIELDS[field] != "name" and place.unit != "text"}
+    return any(key in keys for block in _blocks(source) for key in _flagged(block))
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    whole = source.size <= LOOKED_THROUGH_BYTES
+    return drawn_blocks(source, LOOKED_THROUGH_BYTES if whole else SAMPLE_BYTES)
+
+
+def _flagged(block: bytes) -> Iterator[bytes]:
+    """Keys with true or false behind them; those of a text inside a text have a backslash before their quote."""
+    if b"true" not in block and b"false" not in block:
+        return
+    for found in _FLAG.finditer(block):
+        before = block[max(0, found.start() - _KEY_BYTES):found.start()].rstrip()
+        if before.endswith(b'"'):
+            yield before[before.rfind(b'"', 0, -1) + 1:-1]

@@ -1,0 +1,66 @@
+"""Files into the table of requests: expanded, recognised, planned and read, whatever is asked of them afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from probes.requests import Options
+from probes.requests.database import connect
+from probes.requests.plan import Plan, mapped_format, plan_of
+from probes.requests.reading import Reading
+from probes.requests.recognise import format_of, head, named_format
+from probes.requests.shapes import Format, Head, RecordFormat
+from probes.requests.sources import Source, expand
+from probes.requests.table import COLUMNS, Table, columns_of
+from probes.requests.tokens import counter
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was read, while the table of it is there."""
+
+    reading: Reading
+    sources: Sequence[Source]
+    forms: Sequence[Format]
+    plans: Sequence[Plan | None]
+    """How the table engine reads each file; None for those that are read record by record."""
+
+
+@contextmanager
+def loaded(names: Sequence[str], options: Options) -> Iterator[Loaded]:
+    """Read the files (paths, globs, `-`). InputError for those that cannot be read or are of no known format."""
+    count_tokens = counter(options.tokenizer)
+    with tempfile.TemporaryDirectory(prefix="specadvise-") as folder, connect() as database:
+        sources = expand(names, Path(folder))
+        heads = [head(source) for source in sources]
+        forms = [_format(one, options) for one in heads]
+        plans = [_plan(form, one, options) for form, one in zip(forms, heads, strict=True)]
+        columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
+        reading = Reading(Table(database, columns, len(sources)), count_tokens, Path(folder), options.model)
+        for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
+            for note in (*source.notes, *form.notes):
+                reading.note(note)
+            by_records = partial(reading.by_records, form, one, number) if isinstance(form, RecordFormat) else None
+            if planned is not None:
+                reading.by_table(planned, source, number, by_records)
+            elif by_records is not None:
+                by_records(source)
+        yield Loaded(reading, sources, forms, plans)
+
+
+def _format(found: Head, options: Options) -> Format:
+    if options.columns is not None:
+        return mapped_format(options.columns, found)
+    return named_format(options.format) if options.format is not None else format_of(found)
+
+
+def _plan(form: Format, found: Head, options: Options) -> Plan | None:
+    if not isinstance(form, RecordFormat):
+        return plan_of(form, found)
+    exact = options.tokenizer is not None or found.container != "jsonl"
+    return None if exact or form.as_columns is None else form.as_columns(found)
