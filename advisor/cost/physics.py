@@ -179,7 +179,7 @@ def _captured(c: Columns) -> Any:
     """1 where plain decoding runs as one captured graph and verifying has to fit one as well."""
     import numpy as np
 
-    return (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0) * (1.0 - c["eager"])
+    return (1.0 - c["sglang"]) * np.clip((c["era"] - 0.37) / 0.02, 0.0, 1.0) * (1.0 - c["eager"])
 
 
 def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
