@@ -195,3 +195,14 @@ def test_what_a_lookups_step_pays_for_requests_that_differ_is_explained_where_it
     assert 0 < ms < two.verify_ms
     eager = ModelledCost.of(gpu_situation("H100", version="0.32.0", engine={"enforce_eager": True}))
     assert not any("whole CUDA graphs" in said for said in eager.step(NGRAM, 2, 3, 3.0, 500).notes)
+
+
+def test_a_lookup_pays_for_whole_graphs_only_where_the_release_captures_them() -> None:
+    shares = {}
+    for version in ("0.10.2", "0.11.0", "0.32.0"):
+        cost = ModelledCost.of(gpu_situation("H100", version=version))
+        step = cost.step(NGRAM, 1, 3, 0.3, 500)
+        shares[version] = step.verify_ms - cost.target(1, 1.3, 500).ms
+    assert shares["0.10.2"] < 0.5
+    assert shares["0.11.0"] > shares["0.10.2"] + 0.3
+    assert shares["0.32.0"] == pytest.approx(shares["0.11.0"], abs=0.1)
