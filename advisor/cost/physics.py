@@ -149,7 +149,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
 def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     """What a verify step pays where plain decoding runs as one captured graph and verifying does not.
 
-    vLLM from 0.12 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
+    vLLM from 0.11 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
     launch their recurrent layers one by one. Steps of more tokens than were captured (512 by default, requests times
     k + 1) run without a graph although the same requests' plain step has one.
     """
