@@ -15,6 +15,8 @@ from advisor.cases.table import Labels, Table
 from profiles.methods import method
 
 MOST_POSITIONS = 64
+_LOSS_SCALE, _LOSS_FALL = 406.4, 0.34
+"""What a model's size leaves to learn, in nats a token: 406.4 / parameters^0.34 (arxiv.org/abs/2203.15556)."""
 _EDITS = re.compile(r"edit|instructcoder")
 """Data sets whose answers repeat most of the prompt: a lookup finds there what it finds in no other text."""
 _USUAL_HEAD = re.compile(
@@ -58,24 +60,30 @@ def effect_names(label: Labels, tree: bool, foreign: bool) -> list[tuple[str, st
     if tree:
         found.append(("tree", side))
     if foreign:
-        found.append(("engine", "foreign"))
+        # Other programs look up the last one or two tokens, vLLM no fewer than `prompt_lookup_min` (5 by default).
+        found.append(("shorter", side) if side == "lookup" else ("engine", "foreign"))
     return found
 
 
 def numeric_effects(table: Table) -> dict[str, Any]:
-    """Columns of the effects that are slopes: temperature, size of the target, draft's share of it, prompt length."""
+    """Columns of the effects that are slopes: temperature, size of the target, what its draft model has learnt less,
+    prompt length."""
     import numpy as np
 
     c = table.of
     temperature = np.where(np.isnan(c["temperature"]), 0.3, np.minimum(c["temperature"], 1.5))
     size = np.log(np.maximum(c["active"], 1e8) / 2e10)
-    share = np.log(np.clip(c["draft_read"] / np.maximum(c["active"], 1e8), 0.003, 0.6) / 0.03)
+    # A draft differs from its target by what it has learnt less, which depends on its own size more than on its share
+    # of the target's: 68 M beside 7 B miss much more than 1 B beside 70 B.
+    unlearnt = _LOSS_SCALE * np.maximum(c["draft_read"], 1e7) ** -_LOSS_FALL
+    unlearnt = unlearnt - _LOSS_SCALE * np.maximum(c["params"], np.maximum(c["draft_read"], 1e7)) ** -_LOSS_FALL
+    alike = -np.log(np.maximum(unlearnt, 0.02) / 0.3)
     neural = c["lookup"] < 0.5
     trained = neural & (c["drafter_model"] < 0.5)
     return {
         "temperature": np.where(neural, temperature, 0.0),
         "size": np.where(neural, size, 0.0),
-        "draft_share": np.where(c["drafter_model"] > 0, share, 0.0),
+        "draft_alike": np.where(c["drafter_model"] > 0, alike, 0.0),
         "long_prompt": np.where(trained, np.maximum(0.0, np.log(np.maximum(c["prompt"], 1.0) / 2048.0)), 0.0),
         "lookup_prompt": np.where(neural, 0.0, np.log(np.clip(c["prompt"], 32.0, 1000.0) / 300.0)),
     }
@@ -122,5 +130,7 @@ def _sum_of(
     without = {"dataset", "target"} - present
     if not present & {"family", "copied"}:
         without.add("copied" if ("drafter", "lookup") in names else "family")
+    if ("drafter", "model") in names and "draft" not in present:
+        without.add("draft")
     variance += sum(unseen.get(kind, 0.0) ** 2 for kind in without)
     return total, variance

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from advisor.cases.names import DRAFT_B, MODEL_B
 from advisor.cases.stated import stated_acceptance
 from advisor.cases.texts import family_of
 from profiles.errors import InputError
@@ -23,6 +24,10 @@ MOST_K = 128
 """No engine drafts more in a step: suffix trees end at 24 to 64, block drafts at 16; verifying more pays nowhere."""
 MOST_TOKENS = 4_000_000
 MOST_RUNNING = 65_536
+LEAST_LOAD = 1e-6
+"""Requests at once or a second: a request in eleven days is no load that anybody measured."""
+LEAST_SPEEDUP = 0.01
+"""No engine becomes a hundred times slower and stays in service."""
 MOST_POINTS = 64
 """Local measurements of one setup: no sweep has more loads and k than that."""
 LONGEST_TEXT = 300
@@ -30,6 +35,8 @@ LONGEST_TEXT = 300
 LONGEST_LINE = 1_000_000
 """Characters of a case's line; one of every field takes under a thousand."""
 _SHOWN = 60
+_ROUNDED_UP = 1.03
+"""Beyond k + 1 by so much a measured speed-up may be noise; by more it is of another setup."""
 
 LOAD_KINDS = ("batch_size", "concurrency", "qps")
 FIELDS = frozenset({
@@ -101,7 +108,7 @@ def _shown(value: object) -> str:
 
 
 def _number(
-    row: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool = False, above: bool = False
+    row: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool = False
 ) -> float | None:
     value = row.get(name)
     if value is None:
@@ -112,8 +119,8 @@ def _number(
         number = math.nan
     if not math.isfinite(number):
         raise InputError(f"{name} is {_shown(value)}: expected a number or null")
-    if number < least or (above and number == least) or number > most:
-        between = f"above {least:g} and at most {most:g}" if above else f"{least:g} to {most:g}"
+    if not least <= number <= most:
+        between = f"{least:g} or more" if math.isinf(most) else f"{least:g} to {most:,.10g}"
         raise InputError(f"{name} is {number:g}: expected {between}, or null where it is unknown")
     if whole and number != int(number):
         raise InputError(f"{name} is {number:g}: expected a whole number")
@@ -155,7 +162,7 @@ def _load(row: Mapping[str, Any]) -> tuple[str | None, float | None]:
         raise InputError(f"{' and '.join(given)} are given: expected one load; leave the others null")
     if not given:
         return None, None
-    return given[0], _number(row, given[0], 0.0, MOST_RUNNING, above=True)
+    return given[0], _number(row, given[0], LEAST_LOAD, MOST_RUNNING)
 
 
 def _rates(row: Mapping[str, Any]) -> tuple[float, ...]:
@@ -182,8 +189,8 @@ def _measured(row: Mapping[str, Any], k: int | None) -> tuple[tuple[LocalPoint, 
     for point in points:
         if not isinstance(point, Mapping):
             raise InputError(f"measured has {_shown(point)}: expected load_kind, load_value, k and speedup")
-        speedup = _number(point, "speedup", 0.0, MOST_K + 1.0, above=True)
-        value = _number(point, "load_value", 0.0, MOST_RUNNING, above=True)
+        speedup = _number(point, "speedup", LEAST_SPEEDUP, math.inf)
+        value = _number(point, "load_value", LEAST_LOAD, MOST_RUNNING)
         if speedup is None or value is None:
             raise InputError(f"measured has {_shown(dict(point))}: expected load_kind, load_value, k and speedup")
         kind = _text(point, "load_kind") or "concurrency"
@@ -191,11 +198,15 @@ def _measured(row: Mapping[str, Any], k: int | None) -> tuple[tuple[LocalPoint, 
             raise InputError(f"load_kind is {_shown(kind)}: expected one of {', '.join(LOAD_KINDS)}")
         own_k = _number(point, "k", 0, MOST_K, whole=True)
         depth = int(own_k) if own_k is not None else k or 0
-        if depth and speedup > depth + 1.0:
-            notes.append(f"measured has a speed-up of {speedup:g} at k = {depth}: no step is more than k + 1 times as "
-                         "fast; is it this setup's?")
+        if depth == 0 and (own_k is not None or k == 0):
+            notes.append("measured has a point of k = 0, which is no speculation and no change: it is left out")
+            continue
+        if speedup > ((depth or MOST_K) + 1.0) * _ROUNDED_UP:
+            notes.append(f"measured has a speed-up of {speedup:g} at k = {depth or MOST_K}: no step is more than k + 1 "
+                         "times as fast, so it is left out; is it this setup's?")
+            continue
         found.append(LocalPoint(kind, value, depth, speedup))
-    return tuple(found), notes
+    return tuple(found), list(dict.fromkeys(notes))
 
 
 def parse_case(row: object) -> Case:
@@ -220,9 +231,9 @@ def parse_case(row: object) -> Case:
     tree = row.get("tree")
     if tree is not None and not isinstance(tree, bool):
         raise InputError(f"tree is {_shown(tree)}: expected true, false or null")
-    target_params = _number(row, "target_params_b", 0.0, 100_000.0, above=True)
-    active = _number(row, "active_params_b", 0.0, 100_000.0, above=True)
-    drafted = _number(row, "draft_params_b", 0.0, 100_000.0, above=True)
+    target_params = _number(row, "target_params_b", *MODEL_B)
+    active = _number(row, "active_params_b", *MODEL_B)
+    drafted = _number(row, "draft_params_b", *DRAFT_B)
     if target_params is not None and drafted is not None and drafted > target_params:
         raise InputError(
             f"draft_params_b is {drafted:g} and target_params_b is {target_params:g}: the draft is larger than its "
@@ -261,7 +272,7 @@ def parse_case(row: object) -> Case:
         task=task,
         family=family_of(family, task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
-        output_len=_number(row, "output_len", 0.0, MOST_TOKENS, above=True),
+        output_len=_number(row, "output_len", 1.0, MOST_TOKENS),
         metric=_text(row, "metric"),
         acceptance_length=stated.length,
         acceptance_log_sd=stated.log_sd,

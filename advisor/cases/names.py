@@ -18,6 +18,9 @@ _ENDINGS = re.compile(
 )
 
 
+MODEL_B, DRAFT_B = (0.001, 10_000.0), (0.0001, 10_000.0)
+"""Billions of parameters that a target and a draft can have: from toys of a million (heads of a tenth of that) to
+several times the largest model known."""
 _SIZES_BY_NAME = {"glm-ocr": 0.9}
 """Billions of parameters of models that are in no catalog and do not say it in their name (their model cards do)."""
 
@@ -79,7 +82,10 @@ def sizes_in_name(name: str | None) -> tuple[float | None, float | None]:
     bare = _ACTIVE.sub(" ", name)
     sizes = [float(size) for size in _SIZE.findall(bare)]
     sizes = sizes or [float(size) / 1000.0 for size in _MILLIONS.findall(bare)]
-    return (max(sizes) if sizes else None), (float(active.group(1)) if active else None)
+    # Digits before a b that no model has parameters for count something else.
+    sizes = [size for size in sizes if DRAFT_B[0] <= size <= DRAFT_B[1]]
+    used = float(active.group(1)) if active else None
+    return (max(sizes) if sizes else None), (used if used and MODEL_B[0] <= used <= MODEL_B[1] else None)
 
 
 def near_models(name: str | None) -> str:

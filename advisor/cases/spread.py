@@ -27,7 +27,8 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "round": ("round_vllm_ms", "round_async_ms", "round_v0_ms", "round_sglang_ms", "sync_ms", "verify_layer_ms"),
     "requests": ("round_request_ms", "round_request_v0_ms", "round_request_sglang_ms", "round_request_old_sglang_ms",
                  "sync_request_ms"),
-    "graphs": ("piecewise_layer_ms", "hybrid_older_layer_ms", "hybrid_layer_ms", "beyond_graph_layer_ms"),
+    "graphs": ("piecewise_layer_ms", "ragged_layer_ms", "hybrid_older_layer_ms", "hybrid_layer_ms",
+               "beyond_graph_layer_ms"),
     "compute": ("verify_token_ms",),
     "experts": ("routing_temper",),
     "matching": ("match_rate",),
@@ -256,7 +257,8 @@ def condition(
     """(ln speed-up, variance, likeliest shift) of the rows with local measurements, Gaussian, given these.
 
     extra: variance by row of the table, common to its loads beside the causes. offset: corrections by point of what the
-    step-time model says.
+    step-time model says. Measurements that contradict each other, or the model by more than it ever erred, leave as
+    much more unknown as they are further off than chance allows.
     """
     import numpy as np
 
@@ -284,8 +286,20 @@ def condition(
         moving = np.einsum("nac,cn->na", by_cause, shift[:, n])
         away = points.measured[own] - linear.there[own] - offset[own] + moving
         solved = np.linalg.solve(seen, np.stack([away, across], axis=-1))
+        beyond = _beyond_chance((away * solved[..., 0]).sum(axis=1), float(count))
         moved[:, n] = prior[:, n] * np.einsum("nac,na->cn", by_cause, solved[..., 0])
         middle[n] = linear.here[n] - np.einsum("nc,cn->n", here, shift[:, n]) + (across * solved[..., 0]).sum(axis=1)
         left = kernel[:, count, count] - (across * solved[..., 1]).sum(axis=1)
-        variance[n] = np.maximum(left, 0.0) + r["noise_sd"] ** 2
+        variance[n] = (np.maximum(left, 0.0) + r["noise_sd"] ** 2) * beyond
     return middle, variance, np.clip(moved, -_FARTHEST, _FARTHEST)
+
+def _beyond_chance(chi_square: Any, count: float) -> Any:
+    """What a variance is multiplied by where measurements scatter more than it says (Birge ratio), at least 1.
+
+    chi_square: squared deviations in units of what was expected of them. Up to two standard deviations above its mean a
+    chi-square is chance, and tells nothing.
+    """
+    import numpy as np
+
+    return np.maximum(1.0, chi_square / (count + 2.0 * math.sqrt(2.0 * count)))
+

@@ -84,7 +84,7 @@ class Labels:
 def era_of(engine: str, version: str | None) -> float:
     """Position of an engine's release between its early speculation (0) and today's overlapped one (1)."""
     if not version:
-        return 0.8 if engine == "sglang" else 0.42
+        return 0.8 if engine == "sglang" else 0.35
     text = version.lower()
     if "v0" in text.split(",")[0].split() or (re.match(r"v?0\.[0-7]\.", text) and engine == "vllm"):
         return 0.0
@@ -99,7 +99,7 @@ def era_of(engine: str, version: str | None) -> float:
     year = re.search(r"20(2\d)", text)
     if year:
         return {"24": 0.1, "25": 0.35}.get(year.group(1), 0.9)
-    return 0.9 if re.search(r"main|nightly|[0-9a-f]{7}", text) else 0.42
+    return 0.9 if re.search(r"main|nightly|[0-9a-f]{7}", text) else 0.35
 
 
 @lru_cache(maxsize=16384)

@@ -31,7 +31,7 @@ _CPU_LINK_GBS = 25.0
 _FREE_ON_CPU = (
     "layer_ms", "request_host_ms", "verify_layer_ms", "verify_token_ms", "round_async_ms", "round_request_ms",
     "sync_ms", "sync_request_ms", "draft_model_layer_ms", "head_layer_ms", "draft_token_ms", "piecewise_layer_ms",
-    "hybrid_layer_ms", "beyond_graph_layer_ms",
+    "ragged_layer_ms", "hybrid_layer_ms", "beyond_graph_layer_ms",
 )  # fmt: skip
 """What a GPU's host takes by layer, request or token: fractions of a millisecond, lost in a CPU engine's step."""
 

@@ -35,7 +35,7 @@ class ModelledCost:
     situation: Situation
     rows: Rows
     ragged: dict[str, float] = field(default_factory=dict)
-    """By method: what several requests add to a verify step of a lookup, ms, once it was asked for."""
+    """By method: what a lookup's step pays at most where its requests differ in their drafts, ms, once asked for."""
 
     @classmethod
     def of(cls, situation: Situation) -> ModelledCost:
@@ -173,13 +173,13 @@ class ModelledCost:
         never = not described.draft_graphs and described.drafter in ("head", "native")
         if runner in ("v1", "v2") and (never or not draft_has_graphs(candidate, self.situation)):
             notes.append(f"the drafter runs without CUDA graphs on the {runner.upper()} runner")
-        if described.drafter == "lookup" and running > 1:
+        if described.drafter == "lookup":
             if candidate.method not in self.ragged:
-                c, p = self._at(candidate, running, 1, 0.0).of, self.rows.model.constants
-                self.ragged[candidate.method] = float(ragged_ms(c, p, running)[0])
+                c, p = self._at(candidate, 1, 1, 0.0).of, self.rows.model.constants
+                self.ragged[candidate.method] = float(ragged_ms(c, p, 1.0, 0.0)[0])
             if (ms := self.ragged[candidate.method]) > 0.0:
-                notes.append(f"{ms:.2f} ms of the verify time come with the second request: with and without a match "
-                             "requests verify different numbers of tokens, for which no whole CUDA graph is captured")
+                notes.append(f"up to {ms:.2f} ms of the verify time are for steps in which not every request has a "
+                             "draft of k tokens: whole CUDA graphs are captured for those alone")
         return tuple(notes)
 
     # --- whole requests -----------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     checking = c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
     verify = verify + checking
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
-    verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens)
+    verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens) + ragged_ms(c, p, running, matched)
     return StepTimes(
         baseline=base,
         verify=verify,
@@ -149,7 +149,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
 def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     """What a verify step pays where plain decoding runs as one captured graph and verifying does not.
 
-    vLLM from 0.12 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
+    vLLM from 0.11 on: cards without the newer attention kernels capture verify steps in pieces, and hybrid models
     launch their recurrent layers one by one. Steps of more tokens than were captured (512 by default, requests times
     k + 1) run without a graph although the same requests' plain step has one.
     """
@@ -159,23 +159,27 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
-    return _captured(c) * c["layers"] * (older + hybrid + beyond) + ragged_ms(c, p, running)
+    return _captured(c) * c["layers"] * (older + hybrid + beyond)
 
 
-def ragged_ms(c: Columns, p: Constants, running: Any) -> Any:
-    """What lookups pay of that where several requests run: those with a match and those without verify different
-    numbers of tokens, and no whole graph was captured for that."""
+def ragged_ms(c: Columns, p: Constants, running: Any, matched: Any) -> Any:
+    """What lookups pay in steps in which not every request verifies k + 1 tokens: whole graphs are captured for those
+    alone, so that all others run in pieces. A suffix tree's drafts are hardly ever as long as k.
+
+    Older cards pay that for every verify step (`piecewise_layer_ms`).
+    """
     import numpy as np
 
-    ragged = (c["lookup"] > 0) & (running > 1) & (c["older"] <= 0)
-    return _captured(c) * c["layers"] * np.where(ragged, p["piecewise_layer_ms"], 0.0)
+    whole = np.where(c["suffix"] > 0, 0.0, np.clip(matched, 0.0, 1.0) ** np.maximum(1.0, running))
+    lookup = np.where((c["lookup"] > 0) & (c["older"] <= 0), p["ragged_layer_ms"], 0.0)
+    return _captured(c) * c["layers"] * lookup * (1.0 - whole)
 
 
 def _captured(c: Columns) -> Any:
     """1 where plain decoding runs as one captured graph and verifying has to fit one as well."""
     import numpy as np
 
-    return (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0) * (1.0 - c["eager"])
+    return (1.0 - c["sglang"]) * np.clip((c["era"] - 0.37) / 0.02, 0.0, 1.0) * (1.0 - c["eager"])
 
 
 def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:

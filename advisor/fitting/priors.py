@@ -48,9 +48,13 @@ PRIORS: dict[str, Prior] = {
     "routing_temper": Prior(0.85, 0.12, "exponent", "drafted tokens of a request agree on experts", _ASSUMED),
     "verify_layer_ms": Prior(0.003, 0.5, "ms", "a layer's attention over several tokens of a request", _ASSUMED),
     "verify_token_ms": Prior(0.002, 0.7, "ms", "sampling and checking of a token", _ASSUMED),
-    "piecewise_layer_ms": Prior(0.08, 0.7, "ms", "a layer where verify steps are captured in pieces", _ASSUMED),
-    "hybrid_older_layer_ms": Prior(0.3, 0.7, "ms", "a layer of a hybrid whose verify step is not captured, on cards "
-                                   "before Hopper", "vllm-project/vllm issue 35387"),
+    "piecewise_layer_ms": Prior(0.08, 0.7, "ms", "a layer where verify steps are captured in pieces, on cards before "
+                                "Hopper", _ASSUMED),
+    "ragged_layer_ms": Prior(0.03, 0.6, "ms", "a layer of a lookup's step captured in pieces, on later cards", "full "
+                             "over piecewise graphs: 0.014 to 0.025 ms a layer of 1.5 B, 0.03 to 0.05 of 4 B on H200, "
+                             "0.13 of 30 B-A3B on H100 (vllm-project/vllm pull requests 20059, 51167, 25444)"),
+    "hybrid_older_layer_ms": Prior(0.445, 0.5, "ms", "a layer of a hybrid whose verify step is not captured, on cards "
+                                   "before Hopper", "vllm-project/vllm issue 35387: 64 layers, 17.5 to 46 ms"),
     "hybrid_layer_ms": Prior(0.03, 0.7, "ms", "the same on later cards", _ASSUMED),
     "suffix_drafted": Prior(4.0, 0.4, "tokens", "mean length of a suffix tree's draft where it has one", _ASSUMED),
     "draft_shards": Prior(4.0, 0.5, "devices", "beyond which sharding a draft model gains nothing", _ASSUMED),

@@ -101,8 +101,8 @@ def test_stories_gain_little_at_the_demonstrations_k() -> None:
     """It ran one k for every text (3 to 5, by its rule of thumb): for stories that is past the best one."""
     stories, structured = demo("creative"), demo("json")
     gains = [[p.at(p.candidates[0], k, 1).speedup.value for k in (2, 4, 5)] for p in (stories, structured)]
-    assert gains[0][1] < 1.3
-    assert gains[0][2] < 1.2
+    assert gains[0][1] < 1.35
+    assert gains[0][2] < 1.3
     assert gains[0] == sorted(gains[0], reverse=True)
     assert all(story < structure for story, structure in zip(*gains, strict=True))
 

@@ -185,12 +185,24 @@ def test_a_hybrid_targets_verify_step_loses_its_graph() -> None:
     assert more > one + 0.5
 
 
-def test_the_jump_of_a_lookups_verify_time_at_the_second_request_is_explained_where_it_is_priced() -> None:
+def test_what_a_lookups_step_pays_for_requests_that_differ_is_explained_where_it_is_priced() -> None:
     cost = ModelledCost.of(gpu_situation("H100", version="0.32.0"))
     one, two = (cost.step(NGRAM, running, 3, 3.0, 500) for running in (1, 2))
-    (note,) = [note for note in two.notes if "second request" in note]
-    assert not any("second request" in said for said in one.notes)
-    ms = float(note.split()[0])
-    assert 0 < ms < two.verify_ms - one.verify_ms
+    (note,) = [note for note in two.notes if "whole CUDA graphs" in note]
+    ms = float(note.split()[2])
+    # One request that always has a draft of k tokens runs as one graph; where some have none, steps run in pieces.
+    assert cost.step(NGRAM, 1, 3, 0.3, 500).verify_ms > one.verify_ms + 0.5 * ms > 0
+    assert 0 < ms < two.verify_ms
     eager = ModelledCost.of(gpu_situation("H100", version="0.32.0", engine={"enforce_eager": True}))
-    assert not any("second request" in said for said in eager.step(NGRAM, 2, 3, 3.0, 500).notes)
+    assert not any("whole CUDA graphs" in said for said in eager.step(NGRAM, 2, 3, 3.0, 500).notes)
+
+
+def test_a_lookup_pays_for_whole_graphs_only_where_the_release_captures_them() -> None:
+    shares = {}
+    for version in ("0.10.2", "0.11.0", "0.32.0"):
+        cost = ModelledCost.of(gpu_situation("H100", version=version))
+        step = cost.step(NGRAM, 1, 3, 0.3, 500)
+        shares[version] = step.verify_ms - cost.target(1, 1.3, 500).ms
+    assert shares["0.10.2"] < 0.5
+    assert shares["0.11.0"] > shares["0.10.2"] + 0.3
+    assert shares["0.32.0"] == pytest.approx(shares["0.11.0"], abs=0.1)

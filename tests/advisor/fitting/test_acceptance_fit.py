@@ -9,6 +9,7 @@ import pytest
 
 from advisor.cases.acceptance import effect_names, prior_lengths
 from advisor.cases.case import parse_case
+from advisor.cases.model import shipped_model
 from advisor.cases.table import Labels, Table, table_of
 from advisor.fitting.acceptance_fit import fit_acceptance
 from advisor.fitting.rows import ASSUMED_DEPTH, acceptance_rows
@@ -72,3 +73,29 @@ def test_effects_that_differ_more_leave_the_unseen_less_sure() -> None:
     apart = fit_acceptance(table, np.linspace(1.6, 3.6, 8), np.zeros(8), labels, [False] * 8)["unseen_sd"]
     assert apart["target"] > alike["target"]
     assert 0.05 < alike["target"] < 0.25
+
+
+def test_what_a_draft_model_has_learnt_counts_by_its_own_size_more_than_by_its_share_of_the_target() -> None:
+    prior = shipped_model().acceptance
+    model = {"method": "draft_model", "draft": "acme/draft", "k": 4}
+    small, large = (table_for({**model, "target": None, "target_params_b": size, "draft_params_b": size / 100.0})
+                    for size in (7.0, 70.0))
+    bigger = table_for({**model, "target": None, "target_params_b": 7.0, "draft_params_b": 0.7})
+    (few, _), (many, _), (most, _) = (prior_lengths(table, prior) for table in (small, large, bigger))
+    assert few[0] * 1.05 < many[0]
+    assert few[0] * 1.05 < most[0]
+
+
+def test_a_draft_model_that_nobody_names_is_less_surely_accepted() -> None:
+    prior = shipped_model().acceptance
+    model = {"method": "draft_model", "k": 4, "draft_params_b": 1.2, "target": "acme/dense-70b"}
+    named, unnamed = (prior_lengths(table_for({**model, "draft": draft}), prior)
+                      for draft in ("meta-llama/Llama-3.2-1B-Instruct", None))
+    assert unnamed[1][0] > named[1][0]
+
+
+def test_lookups_of_other_programs_find_more_in_the_same_text() -> None:
+    prior = shipped_model().acceptance
+    own, foreign = (prior_lengths(table_for({"method": "ngram", "draft": None, "k": 4, "engine": engine}), prior)[0][0]
+                    for engine in ("vllm", "hf"))
+    assert foreign > own
