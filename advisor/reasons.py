@@ -87,8 +87,6 @@ def write_reasons(pricing: Pricing, choice: Choice, refused: str = "") -> tuple[
     ]
     if choice.decision.enable:
         reasons.append(_schedule(pricing, choice, best))
-    if pricing.capped:
-        reasons.append(Reason(question="concurrency", sentence=f"{pricing.capped[0].upper()}{pricing.capped[1:]}."))
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.cost.memory import plan_memory, request_tokens
+from advisor.cost.step import runner_for
+from advisor.cost.taken import drafter_takes, engine_takes, joined
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice
 from advisor.prediction import Pricing
@@ -31,6 +33,12 @@ def target_unfit(pricing: Pricing) -> Reason:
         )
     each = "each GPU" if situation.gpu_count > 1 else "the GPU"
     taken = plan.target_weights_gib + (plan.overhead_gib or 0.0)
+    if plan.kv_fits_without is False:
+        return Reason(question="memory", for_or_against="against", sentence=(
+            "The target does not fit beside the KV cache that is stated: "
+            f"{_stated_kv_said(plan, plan.kv_gib_without)}, {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB for activations and "
+            f"runtime are more than the {plan.usable_gib:.1f} GiB of {each}; state less, or leave it to "
+            "gpu_memory_utilization."))
     sentence = (
         f"The target does not fit: {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB "
         f"for activations and runtime are needed of {plan.usable_gib:.1f} GiB usable on {each}"
@@ -58,6 +66,12 @@ def draft_unfit(pricing: Pricing, best: Priced) -> str:
             f"Leave speculation off: beside {best.label} memory holds one request of at most "
             f"{plan.max_model_len_with:,} tokens, engine.max_model_len is {plan.window:,}, and vLLM would refuse to "
             f"start; with a max_model_len of at most {plan.max_model_len_with:,} it could be looked at again."
+        )
+    if plan.kv_fits_with is False:
+        return (
+            f"Leave speculation off: beside {best.label} there is no room for the KV cache that is stated "
+            f"({_stated_kv_said(plan, plan.kv_gib_with)}): state less, or leave it to gpu_memory_utilization, and it "
+            "could be looked at again."
         )
     asked = situation.deployment.objective.min_concurrency or 1
     tokens = request_tokens(situation)
@@ -91,15 +105,13 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         )
     without, with_it = plan.requests_without or 0, plan.requests_with or 0
     lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
-    own_kv = f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
-    own_kv += f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB"
-    if method(best.candidate.method).drafter == "lookup":
-        takes = f"{method(best.candidate.method).title} needs no weights and no KV of its own"
-        takes = takes[0].upper() + takes[1:]
-    elif plan.draft_weights_gib == 0:
-        takes = f"The draft needs no weights of its own and {own_kv}"
+    situation, described = pricing.situation, method(best.candidate.method)
+    if described.drafter == "lookup":
+        takes = f"{described.title[0].upper()}{described.title[1:]} needs no weights and no KV of its own"
     else:
-        takes = f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and {own_kv}"
+        takes = f"The draft takes {joined(drafter_takes(plan)) or 'no weights and no KV of its own'}"
+    besides = engine_takes(plan, situation.target, runner_for(best.candidate, situation), situation.runner)
+    takes += f"; the engine then takes {joined(besides)}" if besides else ""
     sentence = (
         f"{takes}: {plan.kv_tokens_with:,} KV tokens are left {_lost(lost, plan.kv_tokens_without)}, "
         f"enough for {counted(with_it, 'request')} of this length at once (without: {without:,})"
@@ -197,6 +209,10 @@ def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     if on and alone > written:
         sentence += f" (without speculation it could be {alone:,})"
     return (Reason(question="memory", sentence=sentence + "."),)
+
+
+def _stated_kv_said(plan: Memory, gib: float | None) -> str:
+    return f"{plan.kv_stated_by} asks for {gib or 0.0:.1f} GiB"
 
 
 def _longest_said(situation: Situation) -> str:

@@ -97,7 +97,7 @@ def _traffic(plan: CapacityPlan) -> str:
     traffic = plan.traffic
     parts = [f"{traffic.prompt_tokens:.0f} prompt and {traffic.output_tokens:.0f} output tokens"]
     if traffic.usual_rate_rps is not None:
-        parts.append(f"{_rate(traffic.usual_rate_rps)} requests/s")
+        parts.append(f"{_rate(traffic.usual_rate_rps)} requests/s over all replicas")
     if traffic.peak_rate_rps is not None:
         parts.append(f"{_rate(traffic.peak_rate_rps)} at the peak")
     if traffic.prefix_cache_hit_rate:

@@ -96,7 +96,7 @@ def load_chart(record: Record, curve: Curve) -> Spec | None:
                     k="k",
                     words="speed-up",
                     interval="80 % interval",
-                    chance="chance of gain",
+                    chance="chance of a worthwhile gain",
                     source="source",
                 ),
             },

@@ -265,7 +265,8 @@ def _memory(console: Console, record: Record) -> None:
     if bars:
         whole = max(sum(p.gib for p in parts) for _, parts in bars) or 1.0
         width = 48
-        glyph = {"target weights": "█", "draft weights": "▓", "overhead": "▒", "KV cache": "░", "not usable": "·"}
+        glyph = {"target weights": "█", "draft weights": "▓", "overhead": "▒", "KV cache": "░", "not usable": "·",
+                 "not used": "·"}
         for name, parts in bars:
             line = "".join(glyph[p.name] * round(width * p.gib / whole) for p in parts)
             console.print(Text(f"{name:>8} {line}"))
