@@ -164,8 +164,8 @@ class Decision(Schema):
     speedup_high: float | None
     speedup_source: Source
     probability_of_gain: float | None
-    """Chance that the speed-up exceeds 1 plus the worthwhile gain, as in `candidates`. (`predict` has a field of this name
-    for any gain at all: the chance that its speed-up exceeds 1.)"""
+    """Chance that the speed-up exceeds 1 plus the worthwhile gain, as in `candidates`. (`predict` has a field of this
+    name for any gain at all: the chance that its speed-up exceeds 1.)"""
     break_even_acceptance_length: float | None
     crossover_load: int | None
     """Smallest load from which on no k of the chosen candidate gains; null when none was found up to

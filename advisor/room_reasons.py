@@ -29,22 +29,23 @@ def target_unfit(pricing: Pricing) -> Reason:
             question="memory",
             for_or_against="against",
             sentence=f"The target does not fit: the KV space holds {plan.kv_tokens_without or 0:,} tokens, and "
-            f"{needed}; give the engine a larger VLLM_CPU_KVCACHE_SPACE.",
+            f"{needed}; give the engine a larger {plan.kv_stated_by or 'VLLM_CPU_KVCACHE_SPACE'}.",
         )
     each = "each GPU" if situation.gpu_count > 1 else "the GPU"
     taken = plan.target_weights_gib + (plan.overhead_gib or 0.0)
     if plan.kv_fits_without is False:
         return Reason(question="memory", for_or_against="against", sentence=(
             "The target does not fit beside the KV cache that is stated: "
-            f"{_stated_kv_said(plan, plan.kv_gib_without)}, {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB for activations and "
-            f"runtime are more than the {plan.usable_gib:.1f} GiB of {each}; state less, or leave it to "
-            "gpu_memory_utilization."))
+            f"{_stated_kv_said(plan, plan.kv_gib_without)}, {plan.target_weights_gib:.1f} GiB of weights and "
+            f"{plan.overhead_gib or 0.0:.1f} GiB for activations and runtime are more than the {plan.usable_gib:.1f} "
+            f"GiB of {each}; state less, or leave it to gpu_memory_utilization."))
     sentence = (
         f"The target does not fit: {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB "
         f"for activations and runtime are needed of {plan.usable_gib:.1f} GiB usable on {each}"
     )
     if taken < plan.usable_gib and plan.kv_tokens_without is not None:
-        sentence += f", which leaves {plan.kv_tokens_without:,} KV tokens where "
+        leaves = f"and {plan.kv_stated_by} gives" if plan.kv_stated_by else "which leaves"
+        sentence += f", {leaves} {plan.kv_tokens_without:,} KV tokens where "
         if _window_refused(pricing, plan, speculating=False):
             sentence += (f"engine.max_model_len asks for one request of {engine.max_model_len:,}, and vLLM refuses to "
                          "start")

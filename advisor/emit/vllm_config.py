@@ -42,12 +42,12 @@ GRAPH_OPTION_SINCE = (0, 12, 0)
 
 
 def emit(
-    decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str], cautions: Sequence[str] = ()
+    decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str],
+    cautions: Sequence[str] = (),
 ) -> EmittedConfig:
     """The serve config of `decision`: with speculation, or (off, abstained) the deployment without it, which says so.
 
-    `reasons` and `cautions` become comments. Raises InputError where the deployment's own arguments cannot go into such
-    a file (speculation or a stated field repeated in `extra_args`).
+    `reasons` and `cautions` become comments. InputError where the deployment's own arguments cannot go into such a file.
     """
     return _Config(decision, situation, memory, reasons, cautions).emitted()
 

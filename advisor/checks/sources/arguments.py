@@ -16,6 +16,7 @@ from typing import Any
 
 from advisor.checks.serve_config import JSON_OPTIONS, SHORT_OPTIONS
 from advisor.checks.sources.words import Word
+from profiles.catalog.options import size_of
 from profiles.errors import InputError
 from profiles.json_text import parse_json
 from profiles.schema import shown

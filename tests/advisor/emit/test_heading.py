@@ -11,6 +11,7 @@ from advisor.emit.forms import form_names, write_forms
 from advisor.emit.heading import cautions_of
 from advisor.record import Record
 from tests.advisor.cost.test_window import small_card
+from tests.advisor.situations import gpu_situation
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -22,7 +23,7 @@ def comments(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def warned() -> Record:
-    record = advise(small_card(concurrency=40, tasks="json", sampling={"temperature": 0}), NOW)
+    record = advise(gpu_situation("L40S", arrival_rate_rps=50, prompt_tokens=4000, output_tokens=1000), NOW)
     assert record.warnings
     return record
 

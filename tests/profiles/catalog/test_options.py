@@ -105,7 +105,7 @@ def test_sizes_are_read_as_the_engine_reads_them(written: str, number: int | Non
     assert size_of(written) == number
 
 
-@given(st.integers(0, 10**15), st.sampled_from("kmgtKMGT"))
+@given(st.integers(0, 10**15 - 1), st.sampled_from("kmgtKMGT"))
 def test_a_unit_is_a_power_of_ten_or_of_two(amount: int, unit: str) -> None:
     base, power = (1000, "kmgt".index(unit)) if unit.islower() else (1024, "KMGT".index(unit))
     found = size_of(f"{amount}{unit}")
