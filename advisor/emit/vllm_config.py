@@ -47,7 +47,7 @@ def emit(
 ) -> EmittedConfig:
     """The serve config of `decision`: with speculation, or (off, abstained) the deployment without it, which says so.
 
-    `reasons` and `cautions` become comments. InputError where the deployment's own arguments cannot go into such a file.
+    `reasons` and `cautions` become comments. InputError where the deployment's own arguments cannot go into the file.
     """
     return _Config(decision, situation, memory, reasons, cautions).emitted()
 
