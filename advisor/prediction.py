@@ -186,6 +186,8 @@ class Pricing:
             )
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
+        if n_own < n_base:
+            notes.append(f"memory holds {math.floor(n_own):,} of the {round(n_base):,} that run at once without it")
         if candidate.label in self.unusable:
             notes.append(f"{CANNOT_RUN}: {self.unusable[candidate.label]}")
         paired = self.paired(candidate, k, running)
@@ -229,7 +231,7 @@ class Pricing:
             probability_of_gain=probability_above(speed_q.value, chance_sd, threshold),
             fits=fits,
             meets_slo=slo,
-            limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
+            limited_by="nothing" if null else limit_of(base, own, k),
             notes=tuple(notes),
         )
 
@@ -381,7 +383,8 @@ def price(situation: Situation, unusable: Mapping[str, str] | None = None) -> Pr
             )
     if engine.data_parallel_size > 1:
         pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
-    pricing.running = max(1, min(max_running, round(running)))
+    # A full replica runs whole requests; a load that is only likely is rounded to the nearest.
+    pricing.running = max(1, min(max_running, math.floor(running) if pricing.saturated else round(running)))
     if round(running) > max_running:
         each = " on each replica" if engine.data_parallel_size > 1 else ""
         limit = "max_num_seqs" if engine.max_num_seqs else "this release's own max_num_seqs"

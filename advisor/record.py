@@ -216,6 +216,8 @@ class Saturation(Schema):
     replicas_without: int
     """Replicas that hold the rate, before any limit on latency."""
     replicas_with: int | None
+    shared_running: int
+    """Requests running on each of `replicas_without` that share the rate evenly, without speculation (Little's law)."""
 
 
 class EmittedConfig(Schema):

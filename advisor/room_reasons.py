@@ -122,7 +122,7 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         lacking = ": too few" if with_it < asked else "; the longest request that has to fit does not"
         return Reason(question="memory", sentence=f"{sentence}{lacking}.", for_or_against="against")
     # A shortage that the candidate does not bring about does not speak against it.
-    short = _too_few(pricing, best, plan) is not None or bool(room_warnings(pricing, choice, plan))
+    short = _too_few(pricing, best, plan, True) is not None or bool(room_warnings(pricing, choice, plan))
     against = (short and lost > _LITTLE_LOST) or with_it < best.running <= without
     return Reason(question="memory", sentence=sentence + ".", for_or_against="against" if against else "neutral")
 
@@ -147,23 +147,26 @@ def room_warnings(pricing: Pricing, choice: Choice, plan: Memory) -> tuple[str, 
     full stop each. Nothing where it is left off."""
     if choice.best is None or choice.blocked or choice.decision.enable is False:
         return ()
-    found = (_too_few(pricing, choice.best, plan), _shorter(pricing, choice, choice.best, plan))
+    on = choice.decision.enable is True
+    found = (_too_few(pricing, choice.best, plan, on), _shorter(pricing, choice, choice.best, plan))
     said = tuple(sentence for sentence in found if sentence is not None)
-    most = _most_of_it(choice.best, plan)
+    most = _most_of_it(choice.best, plan, on)
     return said if said or most is None else (most,)
 
 
-def _too_few(pricing: Pricing, best: Priced, plan: Memory) -> str | None:
+def _too_few(pricing: Pricing, best: Priced, plan: Memory, on: bool) -> str | None:
     """Requests that run at the usual load, or in the busy hour, and no longer fit at once."""
     fit, alone = plan.requests_with, plan.requests_without
     busy = min(pricing.max_running, round(pricing.traffic.running_p95 or 0))
     asked = max(best.running, busy)
     if fit is None or alone is None or fit >= min(asked, alone):
         return None
-    when = "in the busy hour" if asked > best.running else "at the usual load"
+    when = ("in the busy hour" if asked > best.running else "in a full replica without it" if pricing.saturated else
+            "at the usual load")
     without = f"{alone:,} fit" if alone >= asked else f"{alone:,} fit, which is too few as well"
-    return (f"beside {best.label} memory holds {counted(fit, 'request')} at once, and {asked:,} run {when}: the "
-            f"others wait for a place ({_tokens_left(plan)}; without speculation {without})")
+    holds, wait = ("holds", "wait") if on else ("would hold", "would wait")
+    return (f"beside {best.label} memory {holds} {counted(fit, 'request')} at once, and {asked:,} run {when}: the "
+            f"others {wait} for a place ({_tokens_left(plan, on)}; without speculation {without})")
 
 
 def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> str | None:
@@ -177,21 +180,25 @@ def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> st
     short = not tail_known and beside < SPREAD * needed
     if beside >= alone or not (short or beside < (1.0 - _MUCH_SHORTER) * alone):
         return None
-    return (f"{best.label} shortens the longest request that is let in: max-model-len {beside:,} "
-            f"{written} written, and without speculation it could be {alone:,} ({_tokens_left(plan)})")
+    shortens = "shortens" if choice.decision.enable else "would shorten"
+    return (f"{best.label} {shortens} the longest request that is let in: max-model-len {beside:,} "
+            f"{written} written, and without speculation it could be {alone:,} "
+            f"({_tokens_left(plan, choice.decision.enable is True)})")
 
 
-def _most_of_it(best: Priced, plan: Memory) -> str | None:
+def _most_of_it(best: Priced, plan: Memory, on: bool) -> str | None:
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
     if with_it is None or not without or with_it > (1.0 - _MOST_LOST) * without:
         return None
     fit = "" if plan.requests_with is None else (
         f", {counted(plan.requests_with, 'request')} of mean length at once instead of {plan.requests_without:,}")
-    return f"{best.label} takes {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan)}{fit}"
+    takes = "takes" if on else "would take"
+    return f"{best.label} {takes} {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan, on)}{fit}"
 
 
-def _tokens_left(plan: Memory) -> str:
-    return f"{plan.kv_tokens_with or 0:,} KV tokens of {plan.kv_tokens_without or 0:,} are left"
+def _tokens_left(plan: Memory, on: bool) -> str:
+    left = "are" if on else "would be"
+    return f"{plan.kv_tokens_with or 0:,} KV tokens of {plan.kv_tokens_without or 0:,} {left} left"
 
 
 def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
@@ -203,8 +210,9 @@ def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     if written is None or plan.window is None:
         return ()
     sentence = (
-        f"The config states max-model-len {written:,}: the model takes requests of {plan.window:,} tokens, memory "
-        "does not surely hold one that long, and vLLM would refuse to start; longer requests are refused"
+        f"The config states max-model-len {written:,}: the model takes requests of {plan.window:,} tokens, "
+        f"{f'{plan.kv_stated_by} does not' if plan.kv_stated_by else 'memory does not surely'} hold one that long, and "
+        "vLLM would refuse to start; longer requests are refused"
     )
     alone = plan.write_max_model_len_without or plan.window
     if on and alone > written:

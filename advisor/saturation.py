@@ -10,6 +10,7 @@ import math
 
 from advisor.prediction import Pricing
 from advisor.record import Priced, Saturation
+from advisor.workload_load import little
 from profiles.deployment import NO_SPECULATION
 from profiles.schema import counted
 
@@ -20,16 +21,20 @@ def saturation_of(pricing: Pricing, best: Priced | None) -> Saturation | None:
     rate = pricing.traffic.arrival_rate_rps
     if not pricing.saturated or rate is None:
         return None
-    full = pricing.request(NO_SPECULATION, 0, pricing.limit(NO_SPECULATION))
+    room = pricing.limit(NO_SPECULATION)
+    full = pricing.request(NO_SPECULATION, 0, room)
     alone = 1000.0 * full.running / full.total_ms
     beside = alone * best.speedup.value if best is not None and best.fits else None
+    needed = math.ceil(rate / alone)
+    shared, _ = little(rate / needed, lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms, room)
     return Saturation(
         arrival_rate_rps=rate,
         replicas=pricing.situation.deployment.engine.data_parallel_size,
         held_rps_without=alone,
         held_rps_with=beside,
-        replicas_without=math.ceil(rate / alone),
+        replicas_without=needed,
         replicas_with=None if beside is None else math.ceil(rate / beside),
+        shared_running=max(1, round(shared)),
     )
 
 
@@ -57,5 +62,11 @@ def saturation_sentence(pricing: Pricing, best: Priced | None) -> str | None:
     text += f"; that takes {counted(found.replicas_without, 'replica')} without it"
     if found.replicas_with is not None:
         text += f", {found.replicas_with:,} with it"
-    return (f"{text}, before any limit on latency (`specadvise plan` counts that too); decided for a full one, "
-            f"{counted(pricing.running, 'running request')}")
+    text += (", before any limit on latency (`specadvise plan` counts that too); decided for a full one, "
+             f"{counted(pricing.running, 'running request')}")
+    if best is None or not best.fits or found.shared_running == pricing.running:
+        return text
+    there = pricing.at(best.candidate, best.k, found.shared_running).speedup
+    return (f"{text}; shared by {found.replicas_without:,}, about {found.shared_running:,} run on each, where it gives "
+            f"{there.value:.2f}x ({there.low or there.value:.2f} to {there.high or there.value:.2f}): state that as "
+            "concurrency to be advised for it")

@@ -30,8 +30,9 @@ def decision_lines(decision: Decision, reasons: Sequence[str], cautions: Sequenc
         lines = [f"Decision: speculation ON: {decision.method}{draft}, k = {decision.k}{gain}."]
     elif decision.enable is None:
         lines = ["Decision: could not decide, so this is the deployment WITHOUT speculation."]
-        if decision.would_settle:
-            lines.append(f"What would settle it: {decision.would_settle}")
+        settle = f"What would settle it: {decision.would_settle}"
+        if decision.would_settle and not any(reason.startswith(settle) for reason in reasons):
+            lines.append(settle)
     else:
         lines = [f"Decision: speculation OFF at {decision.running} running; this is the deployment without it."]
     if reasons:

@@ -134,9 +134,10 @@ class _Config:
         written = memory.write_max_model_len_with if self.on else memory.write_max_model_len_without
         if written is None:
             return []
-        beside = " beside the draft" if self.on and memory.draft_weights_gib else ""
+        beside = " beside the draft" if self.on and memory.draft_weights_gib and not memory.kv_stated_by else ""
+        surely = "" if memory.kv_stated_by else "surely "
         said = (
-            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not surely hold one "
+            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not {surely}hold one "
             f"that long: without this line the server would not start. Requests longer than {written:,} tokens (prompt "
             "and answer) are refused."
         )

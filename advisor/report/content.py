@@ -24,6 +24,7 @@ from advisor.report.wording import (
 )
 from profiles.deployment import Goal, spoken
 from profiles.methods import METHODS
+from profiles.schema import as_sentence
 
 Verdict = Literal["on", "off", "abstained"]
 
@@ -269,7 +270,7 @@ def _arm(label: str) -> str:
 
 def _whole(text: str) -> str:
     """A warning as a sentence with its stop."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return as_sentence(text if text.endswith((".", "!", "?")) else f"{text}.")
 
 
 _STATUS_WORDS = {

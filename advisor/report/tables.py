@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from advisor.record import Memory, Record
 from advisor.report.candidate_verdict import why
 from advisor.report.curves import Curve, stated, without_figures
-from advisor.report.wording import count, gib, number, percent, plain, span, times, worthwhile
+from advisor.report.wording import chance_words, count, gib, number, percent, plain, span, times, worthwhile
 from profiles.workload import Lengths
 
 
@@ -31,7 +31,7 @@ class Part:
     gib: float
 
 
-def load_table(curve: Curve, most: int = 6) -> Table:
+def load_table(record: Record, curve: Curve, most: int = 6) -> Table:
     """End-to-end speed-up by load (rows) and k (columns), the k chosen at each load starred, its interval last."""
     ks = curve.shown_ks(most)
     rows = []
@@ -55,7 +55,7 @@ def load_table(curve: Curve, most: int = 6) -> Table:
         )
         rows.append((count(load), *(c.rstrip() if c == "–" else c for c in cells), *last))
     strong = frozenset(i for i, load in enumerate(curve.loads) if load == curve.decided_load)
-    columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", "chance of a worthwhile gain")
+    columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", chance_words(record))
     return Table(columns, tuple(rows), frozenset(range(len(columns))), strong)
 
 
@@ -66,7 +66,7 @@ def star_words(curve: Curve) -> str:
     return f"* the k that would be chosen were this the usual load{why}"
 
 
-def load_details(curve: Curve) -> Table:
+def load_details(record: Record, curve: Curve) -> Table:
     """Every (load, k) priced for a candidate: the table behind the chart."""
     rows = tuple(
         (
@@ -94,7 +94,7 @@ def load_details(curve: Curve) -> Table:
         "step ms",
         "ms per token with waits",
         "tokens/s",
-        "chance of a worthwhile gain",
+        chance_words(record),
         "source",
     )
     head = curve.headline
@@ -155,7 +155,7 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
         "k",
         "speed-up",
         "80 % interval",
-        "chance of a worthwhile gain",
+        chance_words(record),
         "tokens per step",
         "tokens/s",
         "verdict",

@@ -42,7 +42,11 @@ def test_what_a_full_replica_holds_and_how_many_it_takes_follow_from_its_prices(
     assert found.replicas_with is not None
     assert found.replicas == 1
     # Nobody's Little's law: the load is what the replica takes.
-    assert pricing.running == round(pricing.limit(NO_SPECULATION))
+    assert pricing.running == math.floor(pricing.limit(NO_SPECULATION))
+    # What they share evenly is a load that settles.
+    assert 1 <= found.shared_running <= pricing.running
+    share_s = pricing.request(NO_SPECULATION, 0, found.shared_running).total_ms / 1000.0
+    assert found.shared_running == pytest.approx(50.0 / found.replicas_without * share_s, abs=1)
     assert not any("Little" in said for said in pricing.assumptions)
 
 
@@ -73,3 +77,14 @@ def test_what_one_file_warns_of_is_said_once() -> None:
     record = advise(gpu_situation(arrival_rate_rps=50.0, **LENGTHS), NOW)
     assert list(cautions_of((*record.warnings, *record.warnings), None)) == list(dict.fromkeys(
         w.rstrip(".") for w in record.warnings))
+
+
+def test_the_load_of_replicas_that_share_the_rate_is_named_with_its_speed_up() -> None:
+    pricing = price(gpu_situation("L40S", arrival_rate_rps=12.0, prompt_tokens=1500, output_tokens=384))
+    best = pricing.at(pricing.candidates[0], 2, pricing.running)
+    found = saturation_of(pricing, best)
+    assert found is not None
+    there = pricing.at(pricing.candidates[0], 2, found.shared_running).speedup.value
+    said = saturation_sentence(pricing, best)
+    assert said is not None
+    assert f"about {found.shared_running} run on each, where it gives {there:.2f}x" in said

@@ -242,7 +242,7 @@ def _loads(console: Console, record: Record, curve: Curve) -> None:
     for line in load_plot(curve, min(64, console.width)):
         console.print(Text(line))
     console.print(Text("● the chosen k of each load, │ its 80 % interval, ┄ break-even\n", style="dim"))
-    value = load_table(curve, most=5)
+    value = load_table(record, curve, most=5)
     console.print(_table(value))
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
     console.print(Text(f"{star_words(curve)}; (in brackets) does not fit{bold}", style="dim"))
