@@ -79,6 +79,11 @@ def is_newer_than_read(rules: str) -> bool:
     return version_tuple(rules)[:2] > version_tuple(_read_ends()[1])[:2]
 
 
+def newest_read() -> str:
+    """The newest release whose options were read."""
+    return _read_ends()[1]
+
+
 @lru_cache(maxsize=4096)
 def find_option(name: str, rules: str) -> Option | None:
     """What an option takes in a release; None where the release does not have it.
