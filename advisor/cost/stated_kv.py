@@ -40,7 +40,7 @@ def stated_kv(engine: Engine) -> StatedKv | None:
     bytes, as in the engine."""
     for option in (BLOCKS, BYTES):
         value = stated_option(engine, option)
-        amount = size_of(value) if option == BYTES and isinstance(value, str) else value
+        amount = size_of(value) if isinstance(value, str) else value
         if isinstance(amount, int) and not isinstance(amount, bool) and amount > 0:
             return StatedKv(option, amount)
     return None
