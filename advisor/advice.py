@@ -15,6 +15,7 @@ from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Record
 from advisor.room_reasons import SPREAD, room_warnings
+from advisor.saturation import saturation_of, saturation_sentence
 from advisor.situation import Situation
 from advisor.workload_load import workload_used
 from profiles.deployment import NO_SPECULATION, spoken
@@ -42,7 +43,7 @@ def advise(situation: Situation, created_at: str) -> Record:
         deployment=situation.deployment,
         evidence=situation.evidence,
         assumptions=tuple(pricing.assumptions) + situation.notes,
-        warnings=tuple(_warnings(pricing, choice, settled.memory, reasons)),
+        warnings=settled.warnings,
         provenance=Provenance(
             tool_version=__version__,
             created_at=created_at,
@@ -67,6 +68,7 @@ def advise(situation: Situation, created_at: str) -> Record:
         checklist=settled.checklist,
         workload=workload,
         workload_sources=sources,
+        saturation=saturation_of(pricing, choice.best),
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
@@ -85,12 +87,14 @@ class _Settled:
     memory: Memory
     emitted: EmittedConfig
     checklist: CheckResult
+    warnings: tuple[str, ...]
 
 
 def _settle(situation: Situation) -> _Settled:
     """The choice whose config passes its own checklist: a candidate whose config does not is one that cannot run, and
     the next best is taken."""
     from advisor.checks.emitted import check_text, errors_of, known_of
+    from advisor.emit.heading import cautions_of
     from advisor.emit.vllm_config import emit
     from advisor.startable import deployment_errors
 
@@ -114,7 +118,13 @@ def _settle(situation: Situation) -> _Settled:
             pricing = replace(pricing, avoided={**pricing.avoided, **warned})
             continue
         if not (errors and decision.enable and best is not None):
-            return _Settled(pricing, replace(choice, decision=decision), reasons, memory, emitted, checklist)
+            warnings = tuple(_warnings(pricing, choice, memory))
+            cautions = cautions_of(warnings, checklist)
+            if cautions:
+                emitted = emit(decision, situation, memory, decision.reasons, cautions)
+                # The same findings, at the lines where they now stand.
+                checklist = check_text(emitted.vllm_yaml, emitted.env, replace(known, running=decision.running))
+            return _Settled(pricing, replace(choice, decision=decision), reasons, memory, emitted, checklist, warnings)
         # Everything is priced anew: what cannot run ranks last, and its cells say why.
         pricing = replace(pricing, unusable={**pricing.unusable, best.label: errors[0]}, _cache={})
 
@@ -179,7 +189,7 @@ def _runner(pricing: Pricing, choice: Choice) -> str:
     return runner_for(choice.best.candidate, pricing.situation)
 
 
-def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[Reason, ...]) -> list[str]:
+def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
     situation = pricing.situation
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
@@ -207,8 +217,8 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory, reasons: tuple[R
                 "the trial's step times were not used: it ran on another kind of device, or without a timed baseline; "
                 "its acceptance was"
             )
-    if pricing.saturated:
-        warnings.append("the stated arrival rate is more than this engine can serve: the queue would grow without end")
+    full = saturation_sentence(pricing, choice.best) if choice.blocked not in ("target", "config") else None
+    warnings += [full] if full is not None else []
     if pricing.capped:
         warnings.append(pricing.capped)
     sampling = situation.deployment.workload.sampling

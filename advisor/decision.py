@@ -96,6 +96,13 @@ def best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None 
     verifies less in vain, and loses less when the text or the load turns out otherwise. A k that the checklist warns of
     (`Pricing.avoided`) is taken where no other stands as well.
     """
+    key = (running, None if among is None else tuple(candidate.label for candidate in among))
+    if key not in pricing.decided:
+        pricing.decided[key] = _best_cell(pricing, running, among)
+    return pricing.decided[key]
+
+
+def _best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None) -> Priced | None:
     goal = pricing.situation.deployment.objective.goal
     cells = [pricing.at(c, k, running) for c in (pricing.candidates if among is None else among) for k in c.k]
 

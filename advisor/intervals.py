@@ -12,6 +12,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from profiles.evidence import PairedComparison
+from profiles.schema import Quantity, Source
 
 Z80 = NormalDist().inv_cdf(0.9)
 """Half-width of an 80 % normal interval, in standard deviations."""
@@ -36,6 +37,19 @@ def log_sd_of(low: float | None, high: float | None) -> float:
     if low is None or high is None or low <= 0 or high <= low:
         return 0.0
     return (math.log(high) - math.log(low)) / (2 * Z80)
+
+
+def quantity(value: float, log_sd: float, source: Source, n: int | None = None) -> Quantity:
+    """A value with its 80 % log-normal interval."""
+    reach = math.exp(Z80 * log_sd)
+    return Quantity(value=value, low=value / reach, high=value * reach, n=n, source=source)
+
+
+def speedup_between(value: float, below: float, above: float, k: int, source: Source) -> Quantity:
+    """A speed-up with an interval that reaches `below` and `above` in logarithms, never past k + 1."""
+    value = min(k + 1.0, value)
+    low, high = value * math.exp(-below), min(k + 1.0, value * math.exp(above))
+    return Quantity(value=value, low=low, high=high, source=source)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

@@ -20,7 +20,7 @@ from advisor.cost.memory import plan_memory
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
 from advisor.cost.timed_cells import Pace
-from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above
+from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above, quantity, speedup_between
 from advisor.record import CANNOT_RUN, Memory, Priced
 from advisor.request_time import Request, Tokens, limit_of, request_of
 from advisor.situation import Situation
@@ -52,10 +52,12 @@ class Pricing:
     avoided: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     """(label, k) that the checklist warns of: the load from which on it does, and the codes."""
     saturated: bool = False
-    """An arrival rate that the engine cannot keep up with."""
+    """An arrival rate that the replicas cannot keep up with: see advisor.saturation."""
     capped: str = ""
     """What was stated, where more requests were stated than the engine takes in one step; else empty."""
     assumptions: list[str] = field(default_factory=list)
+    decided: dict[tuple[int, tuple[str, ...] | None], Priced | None] = field(default_factory=dict, init=False)
+    """Answers of `advisor.decision.best_cell`, which alone reads it; none is taken over into a copy."""
     _cache: dict[tuple[str, int, int], Priced] = field(default_factory=dict)
     _plans: dict[tuple[str, int], Memory] = field(default_factory=dict)
     _requests: dict[tuple[str, int, float, float, Tokens], Request] = field(default_factory=dict)
@@ -175,15 +177,17 @@ class Pricing:
             decode_q, speed_q, chance_sd = self._measured_speed(candidate, k, base, own, threshold, source)
         elif not null and isinstance(self.cost, ModelledCost):
             below, above = self._modelled_spread(self.cost, candidate, k, running)
-            speed_q = _between(ratio, Z80 * below, Z80 * above, k, source)
+            speed_q = speedup_between(ratio, Z80 * below, Z80 * above, k, source)
             chance_sd = above if ratio < threshold else below
             # Prefill, which both sides pay, dilutes end to end what is not known of decode.
             share = max(_LEAST_DECODE, own.decode_share) / Z80
-            decode_q = _between(
+            decode_q = speedup_between(
                 own.acceptance_length * base.step.ms / own.step.ms, below / share, above / share, k, source
             )
         total_sd = log_sd_of(speed_q.low, speed_q.high)
         notes = list(own.step.notes)
+        if n_own < n_base:
+            notes.append(f"memory holds {math.floor(n_own):,} of the {round(n_base):,} that run at once without it")
         if candidate.label in self.unusable:
             notes.append(f"{CANNOT_RUN}: {self.unusable[candidate.label]}")
         paired = self.paired(candidate, k, running)
@@ -227,7 +231,7 @@ class Pricing:
             probability_of_gain=probability_above(speed_q.value, chance_sd, threshold),
             fits=fits,
             meets_slo=slo,
-            limited_by="nothing" if null else limit_of(base, own, k, n_own < n_base),
+            limited_by="nothing" if null else limit_of(base, own, k),
             notes=tuple(notes),
         )
 
@@ -264,9 +268,9 @@ class Pricing:
         worse = min(spread, math.log(own.acceptance_length))
         better = min(spread, math.log((k + 1.0) / own.acceptance_length))
         below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
-        decode_q = _between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
+        decode_q = speedup_between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
         below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
-        speed_q = _between(ratio, below, above, k, source)
+        speed_q = speedup_between(ratio, below, above, k, source)
         full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
         ceiling = ratio * own.total_ms / full
         if ceiling <= 1.0:
@@ -336,19 +340,6 @@ class Pricing:
         return math.log(measured[0].value * own.total_ms / plain.total_ms), measured[1]
 
 
-def quantity(value: float, log_sd: float, source: Source, n: int | None = None) -> Quantity:
-    """A value with its 80 % log-normal interval."""
-    reach = math.exp(Z80 * log_sd)
-    return Quantity(value=value, low=value / reach, high=value * reach, n=n, source=source)
-
-
-def _between(value: float, below: float, above: float, k: int, source: Source) -> Quantity:
-    """A speed-up with an interval that reaches `below` and `above` in logarithms, never past k + 1."""
-    value = min(k + 1.0, value)
-    low, high = value * math.exp(-below), min(k + 1.0, value * math.exp(above))
-    return Quantity(value=value, low=low, high=high, source=source)
-
-
 def unusable_arms(situation: Situation) -> dict[str, str]:
     """Candidates whose arm never ran on this kind of engine, and the engine's own last error."""
     trial = situation.trial
@@ -384,12 +375,16 @@ def price(situation: Situation, unusable: Mapping[str, str] | None = None) -> Pr
             lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms,
             pricing.limit(NO_SPECULATION),
         )
-        pricing.assumptions.append(
-            f"{rate:g} requests per second keep about {running:.0f} running without speculation (Little's law)"
-        )
+        if not pricing.saturated:
+            alone = engine.data_parallel_size == 1
+            pricing.assumptions.append(
+                f"{rate:g} requests per second{', all on one replica,' if alone else ''} keep about {running:.0f} "
+                f"running{'' if alone else ' on each'} without speculation (Little's law)"
+            )
     if engine.data_parallel_size > 1:
         pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
-    pricing.running = max(1, min(max_running, round(running)))
+    # A full replica runs whole requests; a load that is only likely is rounded to the nearest.
+    pricing.running = max(1, min(max_running, math.floor(running) if pricing.saturated else round(running)))
     if round(running) > max_running:
         each = " on each replica" if engine.data_parallel_size > 1 else ""
         limit = "max_num_seqs" if engine.max_num_seqs else "this release's own max_num_seqs"

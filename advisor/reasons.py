@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from advisor.decision import Choice, best_cell, break_even_length
@@ -87,8 +88,6 @@ def write_reasons(pricing: Pricing, choice: Choice, refused: str = "") -> tuple[
     ]
     if choice.decision.enable:
         reasons.append(_schedule(pricing, choice, best))
-    if pricing.capped:
-        reasons.append(Reason(question="concurrency", sentence=f"{pricing.capped[0].upper()}{pricing.capped[1:]}."))
     if choice.decision.would_settle:
         reasons.append(Reason(question="evidence", sentence=f"What would settle it: {choice.decision.would_settle}."))
     return tuple(reasons)
@@ -219,7 +218,7 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
     if heat >= _HOT:
         parts.append(f"sampling at temperature {heat:g} makes the target pick tokens no draft can foresee")
     if parts:
-        text = " and ".join(parts)
+        text = ", and ".join(parts)
         return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text[0].upper()}{text[1:]}.")
     if not workload.temperature_stated:
         how = "Nobody said how requests sample (taken as between greedy and temperature 1)"
@@ -234,8 +233,10 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
 def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     one = pricing.at(best.candidate, best.k, 1)
     cross = choice.decision.crossover_load
+    held = math.floor(min(float(best.running), pricing.limit(best.candidate, best.k)))
+    fewer = "" if held == best.running else f", of whom memory holds {held:,} at once,"
     sentence = (
-        f"At {best.running} running a step verifies {best.running * (best.k + 1)} tokens "
+        f"At {best.running} running{fewer} a step verifies {held * (best.k + 1)} tokens "
         f"and takes {best.step_ms.value:.1f} ms against {best.baseline_step_ms.value:.1f} ms"
     )
     if best.running > 1:
@@ -254,14 +255,16 @@ def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
 
 
 def _prefill(pricing: Pricing, best: Priced) -> Reason:
-    base = pricing.request(NO_SPECULATION, 0, min(float(best.running), pricing.limit(NO_SPECULATION)))
-    share = 1.0 - base.decode_share
+    there = min(float(best.running), pricing.limit(NO_SPECULATION))
+    share = 1.0 - pricing.request(NO_SPECULATION, 0, there).decode_share
     sentence = (
         f"Prompts of {pricing.traffic.prompt_tokens:.0f} and answers of {pricing.traffic.output_tokens:.0f} tokens "
         f"spend {100 * share:.0f} % of a request's engine time in prefill, which speculation cannot shorten"
     )
     if share >= 0.1:
         sentence += f": {best.decode_speedup.value:.2f}x in decode is {best.speedup.value:.2f}x end to end"
+        if pricing.limit(best.candidate, best.k) < there:
+            sentence += ", fewer requests at once counted too"
     return Reason(
         question="prefill_share", sentence=sentence + ".", for_or_against="against" if share > 0.4 else "neutral"
     )

@@ -72,7 +72,8 @@ class Memory(Schema):
     """The target alone with KV for one request of mean length; where it does not, no candidate is to blame."""
     gpu_memory_gib: float | None
     usable_gib: float | None
-    """gpu_memory_utilization times total, other processes' memory off."""
+    """gpu_memory_utilization times total (all of it where the KV cache's size is stated), other processes' memory
+    off."""
     target_weights_gib: float
     draft_weights_gib: float
     overhead_gib: float | None
@@ -101,6 +102,17 @@ class Memory(Schema):
     """max-model-len that a config without speculation has to state to start, where nobody stated one and the model's
     own does not surely fit; null where none is needed."""
     write_max_model_len_with: int | None = None
+    kv_gib_without: float | None = None
+    """Memory for KV without speculation: what weights and overhead leave of usable_gib, or the size that is stated;
+    null where unknown, and in records written before it was kept."""
+    kv_gib_with: float | None = None
+    kv_stated_by: str = ""
+    """Serve option that states the size of the KV cache (kv-cache-memory-bytes, num-gpu-blocks-override), to which
+    gpu_memory_utilization is nothing; empty where the engine finds it by itself."""
+    kv_fits_without: bool | None = None
+    """Whether a KV cache of that size is there beside weights and overhead: false where even a tenth more memory would
+    not do, null within that, or where no size is stated."""
+    kv_fits_with: bool | None = None
     source: Source = Source.MODELLED
     notes: tuple[str, ...] = ()
 
@@ -152,6 +164,8 @@ class Decision(Schema):
     speedup_high: float | None
     speedup_source: Source
     probability_of_gain: float | None
+    """Chance that the speed-up exceeds 1 plus the worthwhile gain, as in `candidates`. (`predict` has a field of this
+    name for any gain at all: the chance that its speed-up exceeds 1.)"""
     break_even_acceptance_length: float | None
     crossover_load: int | None
     """Smallest load from which on no k of the chosen candidate gains; null when none was found up to
@@ -185,6 +199,25 @@ class Provenance(Schema):
     drafts: tuple[ModelShape, ...] = ()
     cost_source: str
     """Which cost model: measured on this engine, or modelled from facts (with the constants' release and hardware)."""
+
+
+class Saturation(Schema):
+    """An arrival rate that the deployment's replicas cannot keep up with. A replica is one engine; rates are requests
+    per second."""
+
+    arrival_rate_rps: float
+    """Of the whole deployment."""
+    replicas: int
+    """Those of the deployment as it is stated (data_parallel_size)."""
+    held_rps_without: float
+    """What one full replica holds without speculation."""
+    held_rps_with: float | None
+    """With the best candidate at the load decided for; null where there is none that fits."""
+    replicas_without: int
+    """Replicas that hold the rate, before any limit on latency."""
+    replicas_with: int | None
+    shared_running: int
+    """Requests running on each of `replicas_without` that share the rate evenly, without speculation (Little's law)."""
 
 
 class EmittedConfig(Schema):
@@ -265,6 +298,9 @@ class Record(Schema):
     outputs, drafts recomputed from recorded text, a running server's counters, or published cases."""
     checklist: CheckResult | None = None
     """What the rules of `specadvise check` say of the emitted config; null in records written before it was kept."""
+    saturation: Saturation | None = None
+    """Set where a stated arrival rate is more than the deployment's replicas hold: the decision is then the one for a
+    full replica. Null where they keep up."""
     capacity: CapacityPlan | None = None
     """What `specadvise plan` says of this deployment, where `advise --plan` asked for it."""
     workload: Workload | None = None

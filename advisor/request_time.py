@@ -80,12 +80,10 @@ def request_of(
     )
 
 
-def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> LimitedBy:
+def limit_of(base: Request, own: Request, k: int) -> LimitedBy:
     """What keeps a cell's speed-up from k + 1: the largest of its losses, in logarithms."""
     if k == 0:
         return "overhead"
-    if memory_limited:
-        return "memory"
     growth = max(0.0, math.log(own.step.ms / base.step.ms))
     extra: dict[LimitedBy, float] = {
         "draft_time": own.step.draft_ms,
@@ -97,6 +95,8 @@ def limit_of(base: Request, own: Request, k: int, memory_limited: bool) -> Limit
     for name, share in extra.items():
         losses[name] = growth * share / whole if whole > 0 else 0.0
     decode = own.acceptance_length * base.step.ms / own.step.ms
+    # Fewer requests at once give so many times fewer tokens, though each of them has a shorter step.
+    losses["memory"] = max(0.0, math.log(base.running / own.running))
     end_to_end = base.total_ms / own.total_ms
     losses["prefill_share"] = abs(math.log(decode / end_to_end)) if end_to_end > 0 else 0.0
     return max(losses, key=lambda name: losses[name])

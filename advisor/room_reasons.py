@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.cost.memory import plan_memory, request_tokens
+from advisor.cost.step import runner_for
+from advisor.cost.taken import drafter_takes, engine_takes, joined
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice
 from advisor.prediction import Pricing
@@ -27,16 +29,23 @@ def target_unfit(pricing: Pricing) -> Reason:
             question="memory",
             for_or_against="against",
             sentence=f"The target does not fit: the KV space holds {plan.kv_tokens_without or 0:,} tokens, and "
-            f"{needed}; give the engine a larger VLLM_CPU_KVCACHE_SPACE.",
+            f"{needed}; give the engine a larger {plan.kv_stated_by or 'VLLM_CPU_KVCACHE_SPACE'}.",
         )
     each = "each GPU" if situation.gpu_count > 1 else "the GPU"
     taken = plan.target_weights_gib + (plan.overhead_gib or 0.0)
+    if plan.kv_fits_without is False:
+        return Reason(question="memory", for_or_against="against", sentence=(
+            "The target does not fit beside the KV cache that is stated: "
+            f"{_stated_kv_said(plan, plan.kv_gib_without)}, {plan.target_weights_gib:.1f} GiB of weights and "
+            f"{plan.overhead_gib or 0.0:.1f} GiB for activations and runtime are more than the {plan.usable_gib:.1f} "
+            f"GiB of {each}; state less, or leave it to gpu_memory_utilization."))
     sentence = (
         f"The target does not fit: {plan.target_weights_gib:.1f} GiB of weights and {plan.overhead_gib or 0.0:.1f} GiB "
         f"for activations and runtime are needed of {plan.usable_gib:.1f} GiB usable on {each}"
     )
     if taken < plan.usable_gib and plan.kv_tokens_without is not None:
-        sentence += f", which leaves {plan.kv_tokens_without:,} KV tokens where "
+        leaves = f"and {plan.kv_stated_by} gives" if plan.kv_stated_by else "which leaves"
+        sentence += f", {leaves} {plan.kv_tokens_without:,} KV tokens where "
         if _window_refused(pricing, plan, speculating=False):
             sentence += (f"engine.max_model_len asks for one request of {engine.max_model_len:,}, and vLLM refuses to "
                          "start")
@@ -58,6 +67,12 @@ def draft_unfit(pricing: Pricing, best: Priced) -> str:
             f"Leave speculation off: beside {best.label} memory holds one request of at most "
             f"{plan.max_model_len_with:,} tokens, engine.max_model_len is {plan.window:,}, and vLLM would refuse to "
             f"start; with a max_model_len of at most {plan.max_model_len_with:,} it could be looked at again."
+        )
+    if plan.kv_fits_with is False:
+        return (
+            f"Leave speculation off: beside {best.label} there is no room for the KV cache that is stated "
+            f"({_stated_kv_said(plan, plan.kv_gib_with)}): state less, or leave it to gpu_memory_utilization, and it "
+            "could be looked at again."
         )
     asked = situation.deployment.objective.min_concurrency or 1
     tokens = request_tokens(situation)
@@ -91,15 +106,13 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         )
     without, with_it = plan.requests_without or 0, plan.requests_with or 0
     lost = 1.0 - plan.kv_tokens_with / plan.kv_tokens_without if plan.kv_tokens_without else 0.0
-    own_kv = f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
-    own_kv += f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB"
-    if method(best.candidate.method).drafter == "lookup":
-        takes = f"{method(best.candidate.method).title} needs no weights and no KV of its own"
-        takes = takes[0].upper() + takes[1:]
-    elif plan.draft_weights_gib == 0:
-        takes = f"The draft needs no weights of its own and {own_kv}"
+    situation, described = pricing.situation, method(best.candidate.method)
+    if described.drafter == "lookup":
+        takes = f"{described.title[0].upper()}{described.title[1:]} needs no weights and no KV of its own"
     else:
-        takes = f"The draft takes {plan.draft_weights_gib:.1f} GiB of weights and {own_kv}"
+        takes = f"The draft takes {joined(drafter_takes(plan)) or 'no weights and no KV of its own'}"
+    besides = engine_takes(plan, situation.target, runner_for(best.candidate, situation), situation.runner)
+    takes += f"; the engine then takes {joined(besides)}" if besides else ""
     sentence = (
         f"{takes}: {plan.kv_tokens_with:,} KV tokens are left {_lost(lost, plan.kv_tokens_without)}, "
         f"enough for {counted(with_it, 'request')} of this length at once (without: {without:,})"
@@ -109,7 +122,7 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         lacking = ": too few" if with_it < asked else "; the longest request that has to fit does not"
         return Reason(question="memory", sentence=f"{sentence}{lacking}.", for_or_against="against")
     # A shortage that the candidate does not bring about does not speak against it.
-    short = _too_few(pricing, best, plan) is not None or bool(room_warnings(pricing, choice, plan))
+    short = _too_few(pricing, best, plan, True) is not None or bool(room_warnings(pricing, choice, plan))
     against = (short and lost > _LITTLE_LOST) or with_it < best.running <= without
     return Reason(question="memory", sentence=sentence + ".", for_or_against="against" if against else "neutral")
 
@@ -134,23 +147,26 @@ def room_warnings(pricing: Pricing, choice: Choice, plan: Memory) -> tuple[str, 
     full stop each. Nothing where it is left off."""
     if choice.best is None or choice.blocked or choice.decision.enable is False:
         return ()
-    found = (_too_few(pricing, choice.best, plan), _shorter(pricing, choice, choice.best, plan))
+    on = choice.decision.enable is True
+    found = (_too_few(pricing, choice.best, plan, on), _shorter(pricing, choice, choice.best, plan))
     said = tuple(sentence for sentence in found if sentence is not None)
-    most = _most_of_it(choice.best, plan)
+    most = _most_of_it(choice.best, plan, on)
     return said if said or most is None else (most,)
 
 
-def _too_few(pricing: Pricing, best: Priced, plan: Memory) -> str | None:
+def _too_few(pricing: Pricing, best: Priced, plan: Memory, on: bool) -> str | None:
     """Requests that run at the usual load, or in the busy hour, and no longer fit at once."""
     fit, alone = plan.requests_with, plan.requests_without
     busy = min(pricing.max_running, round(pricing.traffic.running_p95 or 0))
     asked = max(best.running, busy)
     if fit is None or alone is None or fit >= min(asked, alone):
         return None
-    when = "in the busy hour" if asked > best.running else "at the usual load"
+    when = ("in the busy hour" if asked > best.running else "in a full replica without it" if pricing.saturated else
+            "at the usual load")
     without = f"{alone:,} fit" if alone >= asked else f"{alone:,} fit, which is too few as well"
-    return (f"beside {best.label} memory holds {counted(fit, 'request')} at once, and {asked:,} run {when}: the "
-            f"others wait for a place ({_tokens_left(plan)}; without speculation {without})")
+    holds, wait = ("holds", "wait") if on else ("would hold", "would wait")
+    return (f"beside {best.label} memory {holds} {counted(fit, 'request')} at once, and {asked:,} run {when}: the "
+            f"others {wait} for a place ({_tokens_left(plan, on)}; without speculation {without})")
 
 
 def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> str | None:
@@ -164,21 +180,25 @@ def _shorter(pricing: Pricing, choice: Choice, best: Priced, plan: Memory) -> st
     short = not tail_known and beside < SPREAD * needed
     if beside >= alone or not (short or beside < (1.0 - _MUCH_SHORTER) * alone):
         return None
-    return (f"{best.label} shortens the longest request that is let in: max-model-len {beside:,} "
-            f"{written} written, and without speculation it could be {alone:,} ({_tokens_left(plan)})")
+    shortens = "shortens" if choice.decision.enable else "would shorten"
+    return (f"{best.label} {shortens} the longest request that is let in: max-model-len {beside:,} "
+            f"{written} written, and without speculation it could be {alone:,} "
+            f"({_tokens_left(plan, choice.decision.enable is True)})")
 
 
-def _most_of_it(best: Priced, plan: Memory) -> str | None:
+def _most_of_it(best: Priced, plan: Memory, on: bool) -> str | None:
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
     if with_it is None or not without or with_it > (1.0 - _MOST_LOST) * without:
         return None
     fit = "" if plan.requests_with is None else (
         f", {counted(plan.requests_with, 'request')} of mean length at once instead of {plan.requests_without:,}")
-    return f"{best.label} takes {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan)}{fit}"
+    takes = "takes" if on else "would take"
+    return f"{best.label} {takes} {100 * (1 - with_it / without):.0f} % of the KV cache: {_tokens_left(plan, on)}{fit}"
 
 
-def _tokens_left(plan: Memory) -> str:
-    return f"{plan.kv_tokens_with or 0:,} KV tokens of {plan.kv_tokens_without or 0:,} are left"
+def _tokens_left(plan: Memory, on: bool) -> str:
+    left = "are" if on else "would be"
+    return f"{plan.kv_tokens_with or 0:,} KV tokens of {plan.kv_tokens_without or 0:,} {left} left"
 
 
 def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
@@ -190,13 +210,18 @@ def written_window(pricing: Pricing, choice: Choice) -> tuple[Reason, ...]:
     if written is None or plan.window is None:
         return ()
     sentence = (
-        f"The config states max-model-len {written:,}: the model takes requests of {plan.window:,} tokens, memory "
-        "does not surely hold one that long, and vLLM would refuse to start; longer requests are refused"
+        f"The config states max-model-len {written:,}: the model takes requests of {plan.window:,} tokens, "
+        f"{f'{plan.kv_stated_by} does not' if plan.kv_stated_by else 'memory does not surely'} hold one that long, and "
+        "vLLM would refuse to start; longer requests are refused"
     )
     alone = plan.write_max_model_len_without or plan.window
     if on and alone > written:
         sentence += f" (without speculation it could be {alone:,})"
     return (Reason(question="memory", sentence=sentence + "."),)
+
+
+def _stated_kv_said(plan: Memory, gib: float | None) -> str:
+    return f"{plan.kv_stated_by} asks for {gib or 0.0:.1f} GiB"
 
 
 def _longest_said(situation: Situation) -> str:

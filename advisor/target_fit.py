@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from advisor.cost.memory import plan_memory
+from advisor.cost.stated_kv import BLOCKS, BYTES
 from advisor.prediction import Pricing
 from advisor.situation import Situation
 from profiles.catalog.gpus import Gpu, gpus
@@ -45,6 +46,9 @@ def _limits(pricing: Pricing) -> Iterator[str]:
     longest = plan_memory(situation, NO_SPECULATION, 0).max_model_len_without
     if engine.max_model_len is not None and longest and _fits(_with_engine(situation, max_model_len=longest)):
         yield f"a max_model_len of at most {longest:,}"
+    unstated = {k: v for k, v in engine.extra_args.items() if k.strip("-").replace("_", "-") not in (BLOCKS, BYTES)}
+    if len(unstated) < len(engine.extra_args) and _fits(_with_engine(situation, extra_args=unstated)):
+        yield "no stated size of the KV cache (gpu_memory_utilization then decides)"
     more = _with_engine(situation, gpu_memory_utilization=_MOST_SHARE)
     if engine.gpu_memory_utilization < _MOST_SHARE and _fits(more):
         yield f"gpu_memory_utilization {_MOST_SHARE:g}"

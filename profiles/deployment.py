@@ -316,4 +316,13 @@ class Deployment(Schema):
             merged[key] = candidate.model_copy(update={"k": ks})
         if value and not merged:
             return (NO_SPECULATION,)
+        named: dict[str, Candidate] = {}
+        for candidate in merged.values():
+            other = named.setdefault(candidate.label, candidate)
+            if other.draft is not None and candidate.draft is not None and other.draft != candidate.draft:
+                # Figures are kept by this name: those of one would be taken for the other's.
+                both = " and ".join(repr("@".join(filter(None, (one.id, one.revision))))
+                                    for one in (other.draft, candidate.draft))
+                raise ValueError(f"{both} would both be called {candidate.label!r} here: expected drafts whose last "
+                                 "names differ; look at one at a time, or give one a folder of another name")
         return tuple(merged.values())

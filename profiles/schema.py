@@ -6,6 +6,7 @@ sample size and source travel with it.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Annotated
 
@@ -36,8 +37,8 @@ def counted(number: float, noun: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """The text with a capital at its beginning, where that is no name that people write small (vLLM)."""
-    return text if text.startswith("vLLM") else text[:1].upper() + text[1:]
+    """The text with a capital at its beginning, where that is no name (vLLM, draft_model, max-model-len, eagle3)."""
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+(?=[ ,]|$)", text) else text
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------

@@ -91,14 +91,17 @@ class Sampling(Schema):
 
 
 class Workload(Schema):
-    """The traffic this deployment serves. Give `concurrency` (requests running at once) or `arrival_rate_rps`."""
+    """The traffic of the whole deployment, shared evenly by its data parallel replicas. Give `concurrency` (requests
+    running at once) or `arrival_rate_rps`."""
 
     concurrency: Load | None = None
     """Requests running at once at the usual load."""
     concurrency_p95: Load | None = None
     """Requests running at once in the busy hour."""
     arrival_rate_rps: Load | None = None
-    """Requests per second, when concurrency is not known; turned into concurrency by Little's law."""
+    """Requests per second that arrive at the whole deployment at the usual load, as `plan --peak` is at the busiest
+    one; where concurrency is not known. Little's law turns each replica's share into concurrency; a rate that the
+    replicas do not hold is decided for full ones, and `plan` counts how many it takes."""
     prompt_tokens: Lengths | None = None
     """Prompt length in tokens: a number (the mean) or a mapping of mean and percentiles."""
     output_tokens: Lengths | None = None

@@ -116,7 +116,9 @@ class Traffic(Schema):
     """What was planned for."""
 
     usual_rate_rps: float | None
+    """Requests per second of the whole deployment, all replicas together."""
     peak_rate_rps: float | None
+    """The same at the busiest time."""
     prompt_tokens: float
     output_tokens: float
     prefix_cache_hit_rate: float

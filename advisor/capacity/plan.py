@@ -14,6 +14,7 @@ from advisor.capacity.rates import DEFAULT_EFFORT, Effort, Stream
 from advisor.cost.machine import engine_limits
 from advisor.decision import decide
 from advisor.prediction import Pricing, price
+from advisor.saturation import full_replica_sentence
 from advisor.situation import Situation
 from profiles.catalog.prices import PriceTable
 from profiles.deployment import NO_SPECULATION
@@ -234,6 +235,8 @@ def _warnings(pricing: Pricing, stream: Stream, named: Sequence[str], arms: Sequ
              for label in named if arms and label not in planned]
     if pricing.capped:
         found.append(pricing.capped)
+    full = full_replica_sentence(pricing) if arms else None
+    found += [full] if full is not None else []
     smallest = min((arm.kv_tokens for arm in arms if arm.kv_tokens is not None), default=None)
     longest = length_quantile(stream.prompt, 0.99) + length_quantile(stream.output, 0.99)
     if smallest is not None and smallest < longest:

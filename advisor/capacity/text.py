@@ -66,7 +66,8 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
     _lines(console, plan.assumptions or ("nothing",))
     _section(console, "Rests on")
     _lines(console, (f"step times: {plan.cost_source}", f"price: {plan.price}",
-                     f"a simulation of continuous batching, seed {plan.seed}; replicas share arrivals evenly",
+                     f"a simulation of continuous batching, seed {plan.seed}; the rates at the top are those of all "
+                     "replicas together, which share them evenly",
                      "intervals are 80 %: what step time and acceptance may be off by"))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 

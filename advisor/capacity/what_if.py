@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.situation import Situation
-from profiles.catalog.models import find_head
+from profiles.catalog.models import find_head, quantized
 from profiles.catalog.quantization import Quantization, quantization_of_name, read_quantization
 from profiles.deployment import Deployment
 from profiles.errors import InputError
@@ -101,14 +101,9 @@ def _format(value: str) -> Quantization:
 
 
 def _quantized(situation: Situation, value: str) -> Situation:
-    """The target with its matrices in another format; embedding table and output head keep 16 bits."""
-    found, shape = _format(value), situation.target
-    tables = shape.embedding_params * (1 if shape.tie_word_embeddings else 2)
-    bits = (tables * 16.0 + max(0, shape.params - tables) * found.bits) / max(1, shape.params)
-    changed = shape.model_copy(update={
-        "quantization": found.name, "bits_per_weight": min(bits, 16.0), "weight_bytes": None,
-    })
-    return replace(situation, target=changed)
+    """The target with its matrices in another format; what its files weigh as they are says nothing of that."""
+    plain = situation.target.model_copy(update={"weight_bytes": None})
+    return replace(situation, target=quantized(plain, _format(value)))
 
 
 CHANGES: dict[str, Change] = {

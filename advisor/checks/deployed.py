@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from advisor.checks import traits
+from profiles.catalog.options import size_of
 from profiles.catalog.releases import Limits
 from profiles.yaml_lines import KeyPath
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from advisor.checks.subject import Subject
 
 Runner = Literal["v0", "v1", "v2", "cpu"]
-
-_UNITS = {"k": 1000, "K": 1024, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30}
 
 
 class Deployed:
@@ -30,10 +29,7 @@ class Deployed:
         """A whole number; `default` where it is left out or no number. `8k` and `8K` are read as vLLM reads them."""
         value = self._config.get(option)
         if isinstance(value, str):
-            text = value.strip()
-            if text[-1:] in _UNITS and text[:-1].replace(".", "", 1).isdigit():
-                return int(float(text[:-1]) * _UNITS[text[-1]])
-            value = int(text) if text.lstrip("-").isdigit() else None
+            value = size_of(value)
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 
     def switch(self, option: str) -> bool | None:

@@ -20,7 +20,7 @@ from advisor.emit.options import FIELD_OPTIONS, carries_secret, is_secret
 from advisor.emit.serving import ADDED
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import normal_id
-from profiles.catalog.releases import version_tuple
+from profiles.catalog.releases import release, version_tuple
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
 from profiles.schema import counted, shown
@@ -81,7 +81,7 @@ def drift(subject: Subject, approved: Record) -> tuple[Finding, ...]:
         *_target(subject, approved),
         *_draft(subject, approved),
         *_speculation(subject.config, then, approved),
-        *_options(subject.config, then, any(group.kind == "linear" for group in approved.provenance.target.attention)),
+        *_options(subject.config, then, _taken_by_itself(approved)),
         *_environment(subject, approved),
         *_load(subject, approved),
     )
@@ -235,9 +235,27 @@ _BY_ITSELF: Mapping[str, Any] = MappingProxyType({
 """What every engine takes for an option that nobody states."""
 
 
-def _as_run(config: ServeConfig, linear: bool) -> dict[str, Any]:
+def _taken_by_itself(approved: Record) -> Mapping[str, Any]:
+    """What the engine of the record takes for options that nobody states: sizes by its release, GPU and target too."""
+    said, engine = approved.provenance, approved.deployment.engine
+    facts, target = release(said.vllm_version), said.target
+    try:
+        gpu = find_gpu(said.gpu)
+    except InputError:
+        gpu = None
+    limits = facts.default_limits(
+        gpu.memory_gib if gpu is not None and not gpu.unified_memory else None, gpu.name if gpu is not None else "",
+        cpu=said.gpu == "cpu", workers=engine.tensor_parallel_size * engine.pipeline_parallel_size)
+    sizes = {"max-num-seqs": limits.max_num_seqs, "max-num-batched-tokens": limits.max_num_batched_tokens,
+             "gpu-memory-utilization": facts.default_gpu_memory_utilization}
+    if target.max_position_embeddings is not None:
+        sizes["max-model-len"] = target.max_position_embeddings
+    linear = any(group.kind == "linear" for group in target.attention)
+    return {**_BY_ITSELF, **sizes, "enable-prefix-caching": not linear}
+
+
+def _as_run(config: ServeConfig, itself: Mapping[str, Any]) -> dict[str, Any]:
     """The options without those that say what the engine does anyway, and each way to turn one off alike."""
-    itself = {**_BY_ITSELF, "enable-prefix-caching": not linear}
     found = {}
     for option, value in config.values.items():
         name, given = (option[3:], False) if option.startswith("no-") and value is True else (option, value)
@@ -246,14 +264,14 @@ def _as_run(config: ServeConfig, linear: bool) -> dict[str, Any]:
     return found
 
 
-def _options(now: ServeConfig, then: ServeConfig, linear: bool) -> Iterator[Finding]:
+def _options(now: ServeConfig, then: ServeConfig, itself: Mapping[str, Any]) -> Iterator[Finding]:
     others = []
-    for option, was, value in _differences(_as_run(then, linear), _as_run(now, linear)):
+    for option, was, value in _differences(_as_run(then, itself), _as_run(now, itself)):
         if option in _MODEL_OPTIONS or option.startswith(("speculative-", "num-speculative-")):
             continue
         if option in _RESTS_ON:
             yield OPTION.finding(f"{option} is {value}, in the record {was}: the advice no longer holds",
-                                 where=option, line=now.line((option,)))
+                                 where=option, line=now.line((option,)) or now.line((f"no-{option}",)))
         elif not is_secret(option) and not (option in ADDED and option not in then.values):
             # What an emitted manifest adds by itself is no difference that somebody made.
             others.append(option)

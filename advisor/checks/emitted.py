@@ -167,7 +167,8 @@ def _workload(known: Known) -> ExpectedWorkload:
     lengths = {"prompt_len": said.prompt_tokens, "output_len": said.output_tokens}
     return ExpectedWorkload(
         concurrency=max(1, known.running) if known.running is not None else None,
-        temperature=said.sampling.temperature,
+        # What nobody stated is vLLM's default, as in a check that is told nothing of the traffic.
+        temperature=said.sampling.temperature if said.temperature_stated else None,
         task=max(said.tasks, key=lambda task: said.tasks[task]).value,
         **{name: max(1, round(found.mean)) for name, found in lengths.items() if found is not None},
     )

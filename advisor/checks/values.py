@@ -14,12 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from advisor.emit.options import carries_secret
-from profiles.catalog.options import Option
+from profiles.catalog.options import Option, size_of
 from profiles.schema import shown
 
 WORDS_FOR_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
-_SIZE = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _EXPECTED = {
     "int": "a whole number", "size": "a whole number (8k and 8K are read too)",
     "window": "a whole number, auto or -1", "float": "a number", "switch": "true or false", "flag": "true or nothing",
@@ -117,10 +115,8 @@ def number_of(option: Option, value: Any) -> float | None:
         return float(value)
     if not isinstance(value, str):
         return None
-    text = value.strip()
-    if option.kind in ("size", "window") and _SIZE.fullmatch(text):
-        return float(text[:-1]) * _UNITS[text[-1]]
-    return _number(text)
+    size = size_of(value) if option.kind in ("size", "window") else None
+    return float(size) if size is not None else _number(value.strip())
 
 
 def out_of_range(option: Option, value: Any) -> bool:
@@ -146,7 +142,7 @@ def _text_taken(option: Option, text: str) -> bool:
         return _whole(text) is not None
     if kind in ("size", "window"):
         automatic = kind == "window" and (text.strip() == "-1" or text.strip().lower() == "auto")
-        return automatic or _whole(text) is not None or _SIZE.fullmatch(text.strip()) is not None
+        return automatic or _whole(text) is not None or size_of(text) is not None
     if kind == "float":
         return _number(text) is not None
     if kind == "json":

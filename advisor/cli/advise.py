@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--concurrency", type=Number(0, MAX_CONCURRENCY, above=True),
               help="Requests running at once at the usual load.")
 @click.option("--rate", type=Number(0, MAX_CONCURRENCY, above=True),
-              help="Requests per second, where concurrency is not known.")
+              help="Requests per second of the whole deployment, where concurrency is not known.")
 @click.option("--prompt-len", type=Number(0, MAX_TOKENS, above=True), help="Mean prompt length in tokens.")
 @click.option("--output-len", type=Number(0, MAX_TOKENS, above=True), help="Mean output length in tokens.")
 @click.option("--task", multiple=True, help="Task family (code, json, chat, creative, ...); repeat for a mix.")

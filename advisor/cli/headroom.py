@@ -117,7 +117,9 @@ def _headroom(situation: Any, place: str, candidate: Candidate, context: int | N
     draft_gib = 0.0 if alone else plan.draft_weights_gib
     room = None
     overhead = plan.overhead_gib if alone else plan.overhead_with_gib
-    if plan.usable_gib is not None and overhead is not None:
+    if plan.kv_stated_by:
+        room = plan.kv_gib_without if alone else plan.kv_gib_with
+    elif plan.usable_gib is not None and overhead is not None:
         room = plan.usable_gib - plan.target_weights_gib - draft_gib - overhead
     left = room - need * per_token / GIB if room is not None else None
     return Headroom(

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 @click.option("--candidate", "named", multiple=True, metavar="METHOD[:DRAFT][:K]",
               help="Plan for this candidate too; repeat for several.")
 @click.option("--peak", type=Number(1e-6, MAX_CONCURRENCY), metavar="RPS",
-              help="Requests per second of the busiest time; by default what the stated p95 of concurrency implies.")
+              help="Requests per second of the whole deployment at the busiest time; by default what the stated p95 of "
+                   "concurrency implies.")
 @click.option("--burstiness", type=Number(0.01, 100), default=1.0, show_default=True,
               help="Shape of the gaps between arrivals: 1 is a Poisson process, below 1 burstier.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",

@@ -14,13 +14,14 @@ from advisor.cost.kv_pool import BLOCK_TOKENS, Pool, cut_pool, pool_layers
 from advisor.cost.machine import engine_limits
 from advisor.cost.overhead import GIB, EngineStart, overhead_parts_gib, visible_gib
 from advisor.cost.shape_bytes import bytes_per_param, kv_bytes_per_token
+from advisor.cost.stated_kv import BYTES, StatedKv, stated_kv, stated_option
 from advisor.cost.step import runner_for
 from advisor.cost.window import Side, window_of
 from advisor.record import Memory
 from advisor.situation import Runner, Situation
 from advisor.workload_load import traffic_of
 from profiles.catalog.shapes import ModelShape
-from profiles.deployment import Candidate, Engine
+from profiles.deployment import Candidate
 from profiles.evidence import ArmEvidence, ArmStatus
 from profiles.methods import method
 from profiles.schema import Source
@@ -49,11 +50,6 @@ def total_memory_gib(situation: Situation) -> tuple[float | None, Source]:
         if sizes:
             return min(sizes) / GIB, Source.MEASURED
     return (situation.gpu.memory_gib, Source.MODELLED) if situation.gpu is not None else (None, Source.ASSUMED)
-
-
-def stated_option(engine: Engine, name: str) -> object:
-    """A serve option of `extra_args`, whatever its dashes; None where it is not stated."""
-    return next((v for k, v in engine.extra_args.items() if k.strip("-").replace("_", "-") == name), None)
 
 
 def _start(situation: Situation, k: int, runner: Runner) -> EngineStart:
@@ -112,24 +108,43 @@ class _Room:
     usable: float | None = None
     overhead_without: float | None = None
     overhead_with: float | None = None
-    kv_without: float | None = None
-    kv_with: float | None = None
+    left_without: float | None = None
+    """What is left for KV beside weights and overhead: of `usable`, or of the CPU engine's KV space."""
+    left_with: float | None = None
     source: Source = Source.MODELLED
     notes: tuple[str, ...] = ()
 
 
-def _cpu_room(situation: Situation) -> _Room:
-    stated = situation.deployment.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
-    room = situation.deployment.hardware.memory_gib or (float(stated) if _is_number(stated) else None)
+def _cpu_space(situation: Situation) -> float | None:
+    """GiB of KV space that the CPU engine is started with; None where nobody states it."""
+    variable = situation.deployment.engine.env.get("VLLM_CPU_KVCACHE_SPACE", "")
+    return situation.deployment.hardware.memory_gib or (float(variable) if _is_number(variable) else None)
+
+
+def _stated(situation: Situation) -> StatedKv | None:
+    """The KV cache's size where an option states it. On the CPU engine the variable wins over the bytes."""
+    found = stated_kv(situation.deployment.engine)
+    if found is not None and found.option == BYTES and situation.runner == "cpu" and _cpu_space(situation) is not None:
+        return None
+    return found
+
+
+def _cpu_room(situation: Situation, stated: StatedKv | None) -> _Room:
+    if stated is not None:
+        # How much memory the host has is not known: nothing says whether it is there.
+        return _Room(notes=(f"{stated.option} sizes the CPU engine's KV cache; weights live beside it in the host's "
+                            "memory",))
+    room = _cpu_space(situation)
     if room is None:
         note = "the CPU engine's KV space is not stated (VLLM_CPU_KVCACHE_SPACE): a share of the host's memory"
     else:
         note = f"the CPU engine's KV space is {room:g} GiB; weights live beside it in the host's memory"
-    return _Room(kv_without=room, kv_with=room, notes=(note,))
+    return _Room(left_without=room, left_with=room, notes=(note,))
 
 
 def _gpu_room(
-    situation: Situation, served_on: Runner, k: int, drafter: ModelShape | None, target_gib: float, draft_gib: float
+    situation: Situation, served_on: Runner, k: int, drafter: ModelShape | None, target_gib: float, draft_gib: float,
+    stated: StatedKv | None,
 ) -> _Room:
     """Each side on the runner it would be served on: the baseline on the deployment's, the candidate on its own."""
     engine, target = situation.deployment.engine, situation.target
@@ -139,15 +154,14 @@ def _gpu_room(
                      notes=("the GPU's memory is unknown: name the GPU or its memory_gib",))
     others, said = _other_gib(situation)
     seen = _seen_gib(situation, total, origin)
-    usable = max(0.0, min(engine.gpu_memory_utilization * seen, total - others))
+    # Beside a KV cache of a stated size the engine may take whatever is there.
+    share = 1.0 if stated is not None else engine.gpu_memory_utilization
+    usable = max(0.0, min(share * seen, total - others))
     plain, own = _start(situation, 0, situation.runner), _start(situation, k, served_on)
     without = sum(overhead_parts_gib(target, plain, None, 0).values())
     beside = sum(overhead_parts_gib(target, own if k else plain, drafter if k else None, k).values())
-    kv_without, kv_with = usable - target_gib - without, usable - target_gib - draft_gib - beside
-    fixed = stated_option(engine, "kv-cache-memory-bytes")
-    if isinstance(fixed, int) and fixed > 0:
-        kv_without = kv_with = fixed / GIB
-    return _Room(total, usable, without, beside, kv_without, kv_with, notes=tuple(said))
+    return _Room(total, usable, without, beside, usable - target_gib - without,
+                 usable - target_gib - draft_gib - beside, notes=tuple(said))
 
 
 def plan_memory(
@@ -173,8 +187,10 @@ def plan_memory(
     target_gib = _target_gib(situation)
     draft_gib = draft_weights_bytes(target, draft, described) / draft_parallel / GIB
     tokens = request_tokens(situation) if tokens is None else tokens
-    room = (_cpu_room(situation) if situation.runner == "cpu" else
-            _gpu_room(situation, served_on or runner_for(candidate, situation), k, drafter, target_gib, draft_gib))
+    stated = _stated(situation)
+    runner = served_on or runner_for(candidate, situation)
+    room = (_cpu_room(situation, stated) if situation.runner == "cpu" else
+            _gpu_room(situation, runner, k, drafter, target_gib, draft_gib, stated))
     base_arm, own_arm = _arm(situation, "none"), _arm(situation, candidate.label)
     seen = base_arm.kv_cache_tokens or None if base_arm is not None else None
     seen_beside = None
@@ -183,8 +199,10 @@ def plan_memory(
     elif seen is not None and situation.runner == "cpu":
         seen_beside = int(seen * kv_target / (kv_target + kv_draft))
     window, by_length = window_of(situation), situation.release.has("kv_tokens_by_length")
-    without = Side(pool_of(situation, None, tensor_parallel, 0), _bytes(room.kv_without), window, by_length, seen)
-    beside = Side(pool_of(situation, drafter, draft_parallel, k), _bytes(room.kv_with), window, by_length, seen_beside)
+    without = Side(
+        pool_of(situation, None, tensor_parallel, 0), _bytes(room.left_without), window, by_length, seen, stated)
+    beside = Side(
+        pool_of(situation, drafter, draft_parallel, k), _bytes(room.left_with), window, by_length, seen_beside, stated)
     limit = engine.max_num_seqs
     # One request fits or not by its own tokens, whatever the engine's limit on running requests.
     fits = _serves(beside, situation.deployment.objective.min_concurrency or 1, tokens)
@@ -217,6 +235,11 @@ def plan_memory(
         window=window.tokens if window.known else None,
         window_fits_without=without.window_fits,
         window_fits_with=beside.window_fits,
+        kv_gib_without=_gib(without.available),
+        kv_gib_with=_gib(beside.available),
+        kv_stated_by=stated.option if stated is not None else "",
+        kv_fits_without=without.kv_fits,
+        kv_fits_with=beside.kv_fits,
         write_max_model_len_without=without.to_write,
         write_max_model_len_with=beside.to_write,
         source=Source.MEASURED if seen is not None else room.source,
@@ -241,13 +264,17 @@ def _bytes(gib: float | None) -> float | None:
     return None if gib is None else gib * GIB
 
 
+def _gib(size: float | None) -> float | None:
+    return None if size is None else max(0.0, size) / GIB
+
+
 def _serves(side: Side, requests: int, tokens: float) -> bool | None:
     """Whether so many requests of mean length run at once, the longest one known to come fits, and the engine starts
-    with the window that is stated; None where the memory is unknown or the model keeps nothing."""
+    with the window and the KV size that are stated; None where the memory is unknown or the model keeps nothing."""
     found = side.concurrency(max(1.0, tokens), None)
     if found is None:
         return None
-    starts = side.window_fits is not False or not side.window.stated
+    starts = (side.window_fits is not False or not side.window.stated) and side.kv_fits is not False
     return found >= requests and starts and side.holds(side.window.needed) is not False
 
 

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from advisor.cost.kv_pool import Pool
+from advisor.cost.stated_kv import StatedKv
 from advisor.situation import Situation
 from advisor.workload_load import traffic_of
 from profiles.deployment import Engine
@@ -89,18 +90,35 @@ class Side:
     """One side of the comparison on one GPU: with or without speculation."""
 
     pool: Pool
-    available: float | None
-    """Bytes left for KV; None where the memory is unknown."""
+    left: float | None
+    """Bytes left for KV beside weights and what a step takes; None where the memory is unknown."""
     window: Window
     by_length: bool
     """Whether the release counts the pool in requests of max_model_len."""
     measured: int | None = None
     """KV tokens that an engine of this deployment has reported."""
+    stated: StatedKv | None = None
+    """The size that the options ask for, whatever is left."""
+
+    @property
+    def available(self) -> float | None:
+        """Bytes of the KV cache: what is stated, else what is left; None where neither is known."""
+        return self.left if self.stated is None else self.stated.bytes_of(self.pool)
+
+    @property
+    def kv_fits(self) -> bool | None:
+        """Whether a KV cache of a stated size is there to be had: False where even a tenth more memory would not do,
+        None within that, where no size is stated, or where the memory is unknown."""
+        if self.stated is None or self.left is None or self.available is None:
+            return None
+        return True if self.available <= self.left else None if self.available <= (1.0 + UNSURE) * self.left else False
 
     def holds(self, tokens: int, share: float = 1.0) -> bool | None:
-        """Whether one request of so many tokens fits into a share of the memory planned with; None where unknown."""
+        """Whether one request of so many tokens fits into a share of the memory planned with, or into all of a stated
+        size, which is sure; None where unknown."""
         if self.measured is not None:
             return self.measured >= tokens
+        share = 1.0 if self.stated is not None else share
         return None if self.available is None else self.pool.holds(self.available * share, tokens)
 
     @property
@@ -121,6 +139,7 @@ class Side:
     def _longest(self, share: float) -> int | None:
         if self.measured is not None:
             return min(self.measured, self.window.tokens)
+        share = 1.0 if self.stated is not None else share
         return None if self.available is None else self.pool.longest_request(self.available * share, self.window.tokens)
 
     @property

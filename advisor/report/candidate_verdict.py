@@ -13,13 +13,22 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Pri
     """Why a candidate is or is not the one advised, given the speed-up stated for it and the cell advised."""
     if curve.chosen and record.decision.enable:
         return "advised"
-    limit = LIMIT_WORDS[cell.limited_by]
     if cannot_run(curve):
         return "cannot run"
     if not cell.fits:
         return "does not fit in memory"
-    if cell.meets_slo is False:
+    limit = LIMIT_WORDS[cell.limited_by]
+    if cell.meets_slo is not False:
+        return _by_speed(record, curve, cell, speedup, advised)
+    if _kept_without(record, cell):
         return f"misses the SLO{missed(record, cell)}" + (f": {limit}" if limit else "")
+    # What no speculation misses too does not tell the candidates apart.
+    by_speed = _by_speed(record, curve, cell, speedup, advised)
+    return f"{by_speed}; misses the SLO{missed(record, cell)}, as no speculation does"
+
+
+def _by_speed(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Priced | None) -> str:
+    limit = LIMIT_WORDS[cell.limited_by]
     if curve.chosen and record.decision.enable is None:
         return "not decided" + (f": {limit}" if limit else "")
     if speedup < 1:
@@ -35,6 +44,12 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Pri
         if advised is not None:
             limit = _behind(cell, advised)
     return verdict + (f": {limit}" if limit else "")
+
+
+def _kept_without(record: Record, cell: Priced) -> bool:
+    """Whether no speculation keeps the SLOs at the same load: what misses them just as it does is told by its speed."""
+    null = next((c for c in record.candidates if c.k == 0 and c.running == cell.running), None)
+    return null is None or null.meets_slo is not False
 
 
 def missed(record: Record, cell: Priced) -> str:

@@ -24,6 +24,7 @@ from advisor.report.wording import (
 )
 from profiles.deployment import Goal, spoken
 from profiles.methods import METHODS
+from profiles.schema import as_sentence
 
 Verdict = Literal["on", "off", "abstained"]
 
@@ -159,7 +160,12 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
         facts.append(("k", str(decision.k) if decision.k else "–"))
         if decision.enable or decision.schedule:
             facts.append(("k by running requests", schedule_words(decision.schedule)))
-    facts.append(("Decided for", requests(decision.running)))
+    full = record.saturation
+    facts.append(("Decided for", requests(decision.running) + (", a full replica" if full is not None else "")))
+    if full is not None:
+        beside = "" if full.replicas_with is None else f", {full.replicas_with:,} with it"
+        facts.append((f"Replicas for {number(full.arrival_rate_rps)} requests/s",
+                      f"{full.replicas_without:,} without speculation{beside}, before any limit on latency"))
     if decision.speedup is not None:
         low, high = decision.speedup_low, decision.speedup_high
         facts.append(("Speed-up, end to end", speedup(decision.speedup, low, high, apart=worthwhile(record))))
@@ -264,7 +270,7 @@ def _arm(label: str) -> str:
 
 def _whole(text: str) -> str:
     """A warning as a sentence with its stop."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return as_sentence(text if text.endswith((".", "!", "?")) else f"{text}.")
 
 
 _STATUS_WORDS = {

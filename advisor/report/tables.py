@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from advisor.record import Memory, Record
 from advisor.report.candidate_verdict import why
 from advisor.report.curves import Curve, stated, without_figures
-from advisor.report.wording import count, gib, number, percent, plain, span, times, worthwhile
+from advisor.report.wording import chance_words, count, gib, number, percent, plain, span, times, worthwhile
 from profiles.workload import Lengths
 
 
@@ -31,7 +31,7 @@ class Part:
     gib: float
 
 
-def load_table(curve: Curve, most: int = 6) -> Table:
+def load_table(record: Record, curve: Curve, most: int = 6) -> Table:
     """End-to-end speed-up by load (rows) and k (columns), the k chosen at each load starred, its interval last."""
     ks = curve.shown_ks(most)
     rows = []
@@ -55,7 +55,7 @@ def load_table(curve: Curve, most: int = 6) -> Table:
         )
         rows.append((count(load), *(c.rstrip() if c == "–" else c for c in cells), *last))
     strong = frozenset(i for i, load in enumerate(curve.loads) if load == curve.decided_load)
-    columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", "chance of gain")
+    columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", chance_words(record))
     return Table(columns, tuple(rows), frozenset(range(len(columns))), strong)
 
 
@@ -66,7 +66,7 @@ def star_words(curve: Curve) -> str:
     return f"* the k that would be chosen were this the usual load{why}"
 
 
-def load_details(curve: Curve) -> Table:
+def load_details(record: Record, curve: Curve) -> Table:
     """Every (load, k) priced for a candidate: the table behind the chart."""
     rows = tuple(
         (
@@ -94,7 +94,7 @@ def load_details(curve: Curve) -> Table:
         "step ms",
         "ms per token with waits",
         "tokens/s",
-        "chance of gain",
+        chance_words(record),
         "source",
     )
     head = curve.headline
@@ -155,7 +155,7 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
         "k",
         "speed-up",
         "80 % interval",
-        "chance of gain",
+        chance_words(record),
         "tokens per step",
         "tokens/s",
         "verdict",
@@ -223,18 +223,23 @@ def _loaded(memory: Memory) -> float | None:
 def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
     """The memory bar of one GPU without and with the draft, in GiB; empty where too little is known to draw it."""
     bars = []
-    for name, draft, overhead, tokens, per_token in (
-        ("without", 0.0, memory.overhead_gib or 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target),
+    for name, draft, overhead, tokens, per_token, kv_gib in (
+        ("without", 0.0, memory.overhead_gib or 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target,
+         memory.kv_gib_without),
         (
             "with",
             memory.draft_weights_gib,
             _loaded(memory) or 0.0,
             memory.kv_tokens_with,
             memory.kv_bytes_per_token_target + memory.kv_bytes_per_token_draft,
+            memory.kv_gib_with,
         ),
     ):
         used = memory.target_weights_gib + draft + overhead
-        if memory.usable_gib is not None:
+        if kv_gib is not None:
+            room = kv_gib
+        elif memory.usable_gib is not None:
+            # A record written before it was kept.
             room = max(0.0, memory.usable_gib - used)
         elif tokens is not None:
             room = tokens * per_token / 2**30
@@ -245,7 +250,9 @@ def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
             parts.append(Part("draft weights", draft))
         parts += [Part("overhead", overhead), Part("KV cache", room)]
         if memory.gpu_memory_gib is not None and memory.usable_gib is not None:
-            parts.append(Part("not usable", max(0.0, memory.gpu_memory_gib - max(memory.usable_gib, used))))
+            # The rest stays free where the KV cache is stated smaller than what is left.
+            parts.append(Part("not usable" if not memory.kv_stated_by else "not used",
+                              max(0.0, memory.gpu_memory_gib - used - room)))
         bars.append((name, tuple(parts)))
     return tuple(bars)
 
@@ -329,7 +336,7 @@ def workload_table(record: Record) -> Table:
         if w.concurrency_p95:
             load += ", " + told(f"{number(w.concurrency_p95)} in the busy hour", "concurrency_p95")
     else:
-        load = (told(f"{number(w.arrival_rate_rps)} requests per second", "arrival_rate_rps")
+        load = (told(f"{number(w.arrival_rate_rps)} requests per second over all replicas", "arrival_rate_rps")
                 if w.arrival_rate_rps is not None else "not stated")
     tasks = ", ".join(
         f"{task.value.replace('_', ' ')} {percent(share)}"

@@ -115,6 +115,11 @@ def worthwhile(record: Record) -> float:
     return 1.0 + record.deployment.objective.worthwhile_gain
 
 
+def chance_words(record: Record) -> str:
+    """What tables call `probability_of_gain`: of a gain above the worthwhile one, not of any."""
+    return f"chance of gain >{percent(record.deployment.objective.worthwhile_gain)}"
+
+
 def quantity(q: Quantity, unit: str = "") -> str:
     """Value and interval of one quantity, with its unit."""
     text = number(q.value)

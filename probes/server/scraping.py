@@ -74,6 +74,8 @@ def server_address(source: str) -> ServerAddress:
         raise InputError("the server's URL cannot be read: expected http://HOST:PORT or https://HOST/PATH") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise InputError("the server's URL has no http or https host: expected http://HOST:PORT or https://HOST/PATH")
+    if url.port is not None and not 0 < url.port < 2**16:
+        raise InputError(f"the server's port is {url.port}: expected one from 1 to 65535, as in http://HOST:8000")
     path = url.path.rstrip("/")
     base_path = path.removesuffix("/metrics").removesuffix("/v1")
     metrics_path = path if path.endswith("/metrics") else f"{base_path}/metrics"

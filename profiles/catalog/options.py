@@ -5,6 +5,7 @@ Derived from the releases' own source (`python -m profiles.catalog.derive_releas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,8 @@ from profiles.catalog.releases import version_tuple
 KINDS = ("int", "size", "window", "float", "switch", "switch or text", "flag", "text", "choice", "list", "json", "any")
 """size: whole numbers, also 8k and 8K. window: the same, `auto` and -1 too. switch: on, and off by `no-`. flag: on
 only. any: taken by name alone, nothing is known of its values."""
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kmgt])|(\d{1,15})([KMGT])")
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,15 @@ class Option:
                     or (self.max is not None and number > self.max))
 
 
+def size_of(text: str) -> int | None:
+    """The whole number that `8k` (thousands) or `8K` (of 1,024) or a plain one stands for, as vLLM reads a size; None
+    where it is none. Only the small units take a fraction."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return int(text) if re.fullmatch(r"\s*-?\d{1,18}\s*", text) else None
+    return int(float(found[1] or found[3]) * _UNITS[found[2] or found[4]])
+
+
 @lru_cache(maxsize=4096)
 def was_read(rules: str) -> bool:
     """Whether this release's own list was read; of others only neighbours are known."""
@@ -65,6 +77,11 @@ def was_read(rules: str) -> bool:
 def is_newer_than_read(rules: str) -> bool:
     """Whether the release came after the last one that was read."""
     return version_tuple(rules)[:2] > version_tuple(_read_ends()[1])[:2]
+
+
+def newest_read() -> str:
+    """The newest release whose options were read."""
+    return _read_ends()[1]
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.advice import advise
-from advisor.decision import break_even_length, decide, rank_key
+from advisor.decision import best_cell, break_even_length, decide, rank_key
 from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import Record
@@ -541,3 +541,15 @@ def test_a_written_window_of_about_the_mean_length_is_warned_of() -> None:
     assert beside is not None
     record = advise(small_card(prompt_tokens=0.7 * beside, output_tokens=100, tasks="code"), NOW)
     assert any("longer requests are refused; state percentiles" in warning for warning in record.warnings)
+
+
+def test_the_best_cell_of_a_load_is_looked_for_once_and_anew_where_something_is_avoided() -> None:
+    pricing = price(gpu_situation(concurrency=4, tasks="json"))
+    best = best_cell(pricing, 4)
+    assert best is not None
+    assert best_cell(pricing, 4) is best
+    assert list(pricing.decided) == [(4, None)]
+    other = dataclasses.replace(pricing, avoided={(best.label, best.k): (1, "SPD231")})
+    assert other.decided == {}
+    assert best_cell(other, 4) is not None
+    assert list(other.decided) == [(4, None)]

@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -267,3 +268,16 @@ def test_who_finds_no_place_waits_for_the_first_token() -> None:
     whole = full.request(NO_SPECULATION, 0, room)
     assert many.value == pytest.approx(whole.first_token_ms + (full.running / room - 1.0) * whole.total_ms)
     assert few.value == pytest.approx(free.request(NO_SPECULATION, 0, 4.0).first_token_ms)
+
+
+def test_memory_is_what_limits_a_cell_only_where_it_costs_more_than_everything_else() -> None:
+    """One request of many that no longer fits is no reason for a loss that rejected drafts make."""
+    pricing = price(gpu_situation("L40S", concurrency=200, prompt_tokens=1500, output_tokens=384, tasks="chat"))
+    cell = pricing.at(pricing.candidates[0], 2, 200)
+    assert cell.limited_by == "memory"
+    assert any(re.fullmatch(r"memory holds \d+ of the \d+ that run at once without it", note) for note in cell.notes)
+    lookup = price(gpu_situation("L40S", candidates=[{"method": "suffix", "k": 3}], concurrency=200, prompt_tokens=1500,
+                                 output_tokens=384, tasks="chat"))
+    own = lookup.at(lookup.candidates[0], 3, 200)
+    assert lookup.limit(lookup.candidates[0], 3) < lookup.limit(NO_SPECULATION)
+    assert own.limited_by == "acceptance"

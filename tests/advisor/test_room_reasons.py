@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from advisor.advice import advise
-from advisor.decision import Choice
+from advisor.decision import Choice, decide
 from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import Decision, Memory, Priced, whole_requests
 from advisor.report import render
 from advisor.room_reasons import room_warnings
+from profiles.catalog.shapes import AttentionGroup
 from tests.advisor.cost.test_window import small_card
+from tests.advisor.situations import gpu_situation
 
 NOW = "2026-01-01T00:00:00Z"
 LENGTHS = {"prompt_tokens": 500, "output_tokens": 300}
@@ -96,3 +99,32 @@ def test_every_page_names_the_same_whole_requests() -> None:
     assert f"enough for {plan.requests_with} request" in sentence
     row = next(line for line in render(record, "markdown").splitlines() if "requests of mean length at once" in line)
     assert row.split("|")[2:4] == [f" {plan.requests_without:,} ", f" {plan.requests_with:,} "]
+
+
+def test_a_lookup_that_costs_kv_room_says_what_takes_it() -> None:
+    pricing = price(gpu_situation(candidates=[{"method": "suffix"}], concurrency=4, **LENGTHS))
+    choice, _, plan = on(pricing)
+    said = next(r.sentence for r in write_reasons(pricing, choice) if r.question == "memory")
+    assert said.startswith("Suffix decoding needs no weights and no KV of its own")
+    assert (plan.kv_tokens_with or 0) < (plan.kv_tokens_without or 0)
+    more = (plan.overhead_with_gib or 0.0) - (plan.overhead_gib or 0.0)
+    assert f"{more:.1f} GiB more for graphs, sampling and activations on the V1 runner than on V2 without it" in said
+
+
+def test_state_layers_are_named_where_they_keep_a_state_for_each_drafted_token() -> None:
+    states = (AttentionGroup(kind="full", layers=8, kv_heads=8, head_dim=128),
+              AttentionGroup(kind="linear", layers=24, state_bytes=2**20))
+    situation = gpu_situation(candidates=[{"method": "ngram"}], concurrency=4, **LENGTHS)
+    situation = replace(situation, target=situation.target.model_copy(update={"attention": states}))
+    pricing = price(situation)
+    choice, _, _ = on(pricing)
+    said = next(r.sentence for r in write_reasons(pricing, choice) if r.question == "memory")
+    assert "a state for each drafted token in 24 layers" in said
+
+
+def test_a_kv_cache_of_a_stated_size_that_does_not_fit_is_blamed_and_not_the_draft() -> None:
+    stated = {"max_model_len": 2048, "extra_args": {"kv-cache-memory-bytes": "20G"}}
+    pricing = price(small_card(**{**LENGTHS, "engine": stated}))
+    (reason,) = write_reasons(pricing, decide(pricing))
+    assert "kv-cache-memory-bytes asks for 20.0 GiB" in reason.sentence
+    assert "state less" in reason.sentence

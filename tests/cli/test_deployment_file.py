@@ -234,3 +234,19 @@ def test_a_release_that_lost_its_zeros_is_refused_with_the_way_to_write_it(tmp_p
     (sentence,) = str(told.value).splitlines()
     assert sentence.startswith("d.yaml:3: engine.vllm_version is ") or "d.yaml:3: engine.vllm_version is " in sentence
     assert 'text in quotes, such as "0.30"' in sentence
+
+
+def test_two_drafts_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
+    text = ("target: m\ncandidates:\n  - {method: draft_model, draft: a/small}\n"
+            "  - {method: draft_model, draft: b/small}\n")
+    said = load(tmp_path, text)
+    assert "'a/small' and 'b/small' would both be called 'draft_model small' here" in said
+    assert "expected drafts whose last names differ" in said
+
+
+def test_one_draft_named_twice_is_one_candidate(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("target: m\ncandidates:\n  - {method: draft_model, draft: a/small, k: 1}\n"
+                    "  - {method: draft_model, draft: a/small, k: 3}\n")
+    (only,) = load_deployment(path).candidates
+    assert only.k == (1, 3)

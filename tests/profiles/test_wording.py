@@ -19,6 +19,8 @@ def test_a_sentence_begins_large_and_the_engines_name_stays_as_it_is() -> None:
     assert as_sentence("the head does not fit") == "The head does not fit"
     assert as_sentence("vLLM 0.32.0 knows no key") == "vLLM 0.32.0 knows no key"
     assert as_sentence("") == ""
+    for name in ("draft_model X takes room", "max-model-len 4,096 is written", "eagle3 X: its files"):
+        assert as_sentence(name) == name
 
 
 def test_the_null_candidate_is_spoken_of_in_words() -> None:

@@ -12,6 +12,8 @@ from advisor.checks.rule import Example, Fault, Rule
 from advisor.checks.subject import Subject
 from advisor.cost.memory import plan_memory
 from advisor.cost.overhead import GIB
+from advisor.cost.stated_kv import BLOCKS, BYTES
+from advisor.cost.taken import drafter_takes, engine_takes, joined
 from advisor.record import Memory
 from advisor.situation import Situation
 from profiles.catalog.shapes import ModelShape
@@ -23,7 +25,7 @@ _PAIR = ("model: meta-llama/Llama-3.1-70B-Instruct\ntensor-parallel-size: {}\nma
          "speculative-config:\n  method: draft_model\n  model: meta-llama/Llama-3.2-1B-Instruct\n"
          "  num_speculative_tokens: 3\n")
 _V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
-_PASSED_ON = ("block-size", "enable-prefix-caching", "kv-cache-memory-bytes")
+_PASSED_ON = ("block-size", "enable-prefix-caching", BYTES, BLOCKS)
 _NOT_PLANNED = ("cpu-offload-gb", "cpu-offload-params", "decode-context-parallel-size", "offload-backend",
                 "prefill-context-parallel-size")
 """Options that move weights or KV to where the plan does not look."""
@@ -115,36 +117,102 @@ def _does_not_fit(subject: Subject) -> Iterable[Fault]:
     plan = _planned(subject)
     if plan is None:
         return
-    speculation, config = subject.speculation, subject.config
-    weights = plan.target_weights_gib + (plan.draft_weights_gib if speculation is not None else 0.0)
-    of_what = "target and draft" if speculation is not None and plan.draft_weights_gib else "the target"
-    whose = speculation.path("model") if speculation is not None else ("model",)
-    where = ("gpu-memory-utilization",) if config.get("gpu-memory-utilization") else whose
-    if plan.usable_gib is not None and weights >= plan.usable_gib:
-        yield Fault(where, f"Weights of {of_what} take {weights:.1f} GiB of each GPU's memory, and "
-                    f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.",
-                    remedy="Use more GPUs (tensor-parallel-size), weights of fewer bits"
-                    + (", or a smaller draft." if of_what != "the target" else ", or larger GPUs."))
-        return
+    weights = _weights(subject, plan)
+    # Once the weights run out of memory, nothing further is reached.
+    found = (weights,) if weights is not None else (_stated_size(subject, plan), _window(subject, plan))
+    yield from (fault for fault in found if fault is not None)
+
+
+def _drafted(subject: Subject, plan: Memory) -> bool:
+    return subject.speculation is not None and plan.draft_weights_gib > 0
+
+
+def _drafter(subject: Subject) -> str:
+    """Kind of drafter that the config names: model, head, lookup, ..."""
+    speculation = subject.speculation
+    return METHODS[speculation.method].drafter if speculation is not None and speculation.method in METHODS else "none"
+
+
+def _weights_gib(subject: Subject, plan: Memory) -> tuple[float, str]:
+    """Weights of one GPU, and whose they are."""
+    if _drafted(subject, plan):
+        return plan.target_weights_gib + plan.draft_weights_gib, "target and draft"
+    return plan.target_weights_gib, "the target"
+
+
+def _weights(subject: Subject, plan: Memory) -> Fault | None:
+    weights, whose = _weights_gib(subject, plan)
+    if plan.usable_gib is None or weights < plan.usable_gib:
+        return None
+    speculation = subject.speculation
+    named = speculation.path("model") if speculation is not None else ("model",)
+    where = ("gpu-memory-utilization",) if subject.config.get("gpu-memory-utilization") else named
+    # No draft is small enough where the target alone is too large.
+    smaller = ", or a smaller draft" if plan.target_weights_gib < plan.usable_gib else ", or larger GPUs"
+    return Fault(where, f"Weights of {whose} take {weights:.1f} GiB of each GPU's memory, and "
+                        f"{plan.usable_gib:.1f} GiB may be used: the server runs out of memory while it loads.",
+                 remedy=f"Use more GPUs (tensor-parallel-size), weights of fewer bits{smaller}.")
+
+
+def _stated_size(subject: Subject, plan: Memory) -> Fault | None:
+    """A KV cache that an option makes larger than the memory beside the weights."""
+    speculating = subject.speculation is not None
+    fits = plan.kv_fits_with if speculating else plan.kv_fits_without
+    asked = plan.kv_gib_with if speculating else plan.kv_gib_without
+    overhead = plan.overhead_with_gib if speculating else plan.overhead_gib
+    if not plan.kv_stated_by or fits is True or asked is None or plan.usable_gib is None or overhead is None:
+        return None
+    weights, whose = _weights_gib(subject, plan)
+    left = plan.usable_gib - weights - overhead
+    return Fault((plan.kv_stated_by,), f"{plan.kv_stated_by} asks for {asked:.1f} GiB of KV cache, and beside "
+                 f"{weights:.1f} GiB of weights ({whose}) and {overhead:.1f} GiB for activations and runtime "
+                 f"{max(0.0, left):.1f} GiB of each GPU are left: the server "
+                 f"{'runs' if fits is False else 'may run'} out of memory while it starts.",
+                 severity="error" if fits is False else "warn",
+                 remedy=f"State less, or leave {plan.kv_stated_by} out: gpu-memory-utilization then decides.")
+
+
+def _window(subject: Subject, plan: Memory) -> Fault | None:
+    """A KV cache that does not hold one request of full length."""
+    config, engine = subject.config, subject.engine
     # The V0 engine sizes its cache for the target alone: what the draft then lacks is another rule's.
-    alone = subject.engine.runner == "v0"
+    alone = engine.runner == "v0"
     window, longest = plan.window, plan.max_model_len_without if alone else plan.max_model_len_with
-    stated = subject.engine.stated_window is not None
+    stated = engine.stated_window is not None
     left_to_engine = config.get("max-model-len") is not None and not stated
     if window is None or longest is None or longest >= window or left_to_engine:
         # `auto` and -1: the engine takes what fits.
-        return
+        return None
     sure = (plan.window_fits_without if alone else plan.window_fits_with) is False
     asked = (f"one request may be {window} long (max-model-len)" if stated else
              f"max-model-len is not stated, so one request may be as long as the model takes, {window}")
-    beside = "the KV space" if plan.usable_gib is None else f"beside {weights:.1f} GiB of weights, memory"
-    yield Fault(("max-model-len",) if stated else ("model",),
-                f"{beside[0].upper()}{beside[1:]} has room for about {longest} tokens of one request's KV cache, and "
-                f"{asked}: the server {'does' if sure else 'may'} not start.",
-                severity="error" if sure else "warn",
-                remedy=f"State a max-model-len of at most {longest}, or make room: more GPUs, "
-                       f"{'a smaller draft, ' if of_what != 'the target' else ''}or an fp8 KV cache."
-                       if longest > 0 else None)
+    weights, _ = _weights_gib(subject, plan)
+    if plan.kv_stated_by:
+        has = f"{plan.kv_stated_by} {config.get(plan.kv_stated_by)} has"
+    else:
+        has = "The KV space has" if plan.usable_gib is None else f"Beside {weights:.1f} GiB of weights, memory has"
+    unchecked = plan.kv_stated_by == BLOCKS and not subject.release.has("blocks_override_checked")
+    then = (f"vLLM {subject.release.version} starts all the same, and a longer request waits for ever" if unchecked else
+            f"the server {'does' if sure else 'may'} not start")
+    where = (plan.kv_stated_by,) if plan.kv_stated_by else ("max-model-len",) if stated else ("model",)
+    return Fault(where, f"{has} room for about {longest} tokens of one request's KV cache, and {asked}: {then}.",
+                 severity="error" if sure else "warn", remedy=_more_room(subject, plan, longest, alone))
+
+
+def _more_room(subject: Subject, plan: Memory, longest: int, alone: bool) -> str | None:
+    """What would hold the window: only what would help here is named."""
+    if longest <= 0 and not plan.kv_stated_by:
+        return None
+    ways = [f"a larger {plan.kv_stated_by}, or none"] if plan.kv_stated_by else ["more GPUs"]
+    if _drafted(subject, plan) and not alone and (plan.max_model_len_without or 0) >= (plan.window or 0):
+        # Without any draft it would fit, so a smaller one may.
+        ways.append("a smaller draft" if _drafter(subject) == "model" else "a lookup instead of the draft")
+    if str(subject.config.get("kv-cache-dtype", "auto")) in ("auto", "bfloat16", "float16"):
+        ways.append("an fp8 KV cache")
+    room = f"make room: {', '.join(ways[:-1]) + ', or ' if ways[1:] else ''}{ways[-1]}"
+    if longest <= 0:
+        return f"{room[0].upper()}{room[1:]}."
+    return f"State a max-model-len of at most {longest}, or {room}."
 
 
 def _concurrency(subject: Subject) -> Iterable[Fault]:
@@ -153,13 +221,20 @@ def _concurrency(subject: Subject) -> Iterable[Fault]:
         return
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
     where, workload = subject.speculation.path("model"), subject.workload
-    left = f"Draft weights and KV take memory from the KV cache: {with_it:,} tokens are left of {without:,}"
+    target = subject.target.shape if subject.target is not None else None
+    drafter = joined(drafter_takes(plan))
+    takes = joined((*((f"{drafter} of the draft",) if drafter else ()),
+                    *engine_takes(plan, target, subject.engine.runner, subject.engine.plain_runner)))
+    left = (f"Speculation takes memory from the KV cache{f' ({takes})' if takes else ''}: {with_it:,} tokens are left "
+            f"of {without:,}")
     beside, alone = plan.requests_with, plan.requests_without
     expected = workload.concurrency if workload is not None and workload.prompt_len and workload.output_len else None
     if expected is not None and beside is not None and alone is not None and beside < min(expected, alone):
+        other = {"model": "Use a smaller draft or a lookup, an", "lookup": "Use an"}.get(_drafter(subject),
+                                                                                        "Use a lookup, an")
         yield Fault(where, f"{left}, which hold {beside:,} requests of the expected length at once where {expected:,} "
                            f"run: the others wait. Without speculation there is room for {alone:,}.", severity="warn",
-                    remedy="Use a smaller draft or a lookup, an fp8 KV cache, or more GPUs; or turn speculation off.")
+                    remedy=f"{other} fp8 KV cache, or more GPUs; or turn speculation off.")
     elif with_it / without < 0.85 and with_it > 0:
         window = subject.engine.window
         requests = "" if not window else (f", {with_it / window:.1f} requests of full length instead of "

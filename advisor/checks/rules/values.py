@@ -29,6 +29,7 @@ from profiles.catalog.options import (
     find_option,
     is_newer_than_read,
     mapping_keys,
+    newest_read,
     option_names,
     refuses_unknown_keys,
     was_read,
@@ -82,9 +83,13 @@ def _unknown(subject: Subject) -> Iterable[Fault]:
             when = f" any more (gone since {until})"
         elif since is not None:
             when = f" yet (it came with {since})"
-        effect = "the server does not start (unrecognized arguments)." if severity == "error" else \
-            "where this server does not know it either, it does not start."
-        yield Fault((option,), f"--{_short(option)} is no option of vLLM {release.version}{when}: {effect}",
+        of, effect = release.version, "the server does not start (unrecognized arguments)."
+        if is_newer_than_read(release.rules):
+            of = f"{newest_read()}, the newest whose options are known here"
+            effect = f"where {release.version} does not know it either, the server does not start."
+        elif severity != "error":
+            effect = "where this server does not know it either, it does not start."
+        yield Fault((option,), f"--{_short(option)} is no option of vLLM {of}{when}: {effect}",
                     severity=severity, remedy=_instead(option, subject))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from advisor.checks.serve_config import JSON_OPTIONS, SHORT_OPTIONS
 from advisor.checks.sources.words import Word
+from profiles.catalog.options import size_of
 from profiles.errors import InputError
 from profiles.json_text import parse_json
 from profiles.schema import shown
@@ -51,8 +52,6 @@ MAX_DOTS = 8
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d{1,3})?")
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kKmMgGtT])")
-_POWERS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass
@@ -115,10 +114,8 @@ def typed(text: str) -> Any:
         return int(text)
     if _DECIMAL.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
-    size = _SIZE.fullmatch(text)
-    if size is not None and not ("." in size[1] and size[2].isupper()):
-        return int(float(size[1]) * _POWERS[size[2]])
-    return text
+    size = size_of(text)
+    return text if size is None else size
 
 
 def _option(raw: str) -> str | None:

@@ -6,7 +6,7 @@ from advisor.record import Record
 from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed, tooltip
 from advisor.report.content import crossover_of, crossover_words
 from advisor.report.curves import Curve, stated
-from advisor.report.wording import percent, requests, span, times
+from advisor.report.wording import chance_words, percent, requests, span, times
 
 
 def load_chart(record: Record, curve: Curve) -> Spec | None:
@@ -96,7 +96,7 @@ def load_chart(record: Record, curve: Curve) -> Spec | None:
                     k="k",
                     words="speed-up",
                     interval="80 % interval",
-                    chance="chance of gain",
+                    chance=chance_words(record),
                     source="source",
                 ),
             },

@@ -13,6 +13,7 @@ COLORS = {
     "overhead": "var(--p-overhead)",
     "KV cache": "var(--p-kv)",
     "not usable": "var(--p-rest)",
+    "not used": "var(--p-rest)",
 }
 
 
@@ -35,7 +36,7 @@ def memory_chart(memory: Memory) -> Spec | None:
                     "to": start + part.gib,
                     "middle": start + part.gib / 2,
                     "words": gib(part.gib),
-                    "label": gib(part.gib) if wide and part.name != "not usable" else "",
+                    "label": gib(part.gib) if wide and COLORS[part.name] != COLORS["not usable"] else "",
                 }
             )
             start += part.gib

@@ -23,7 +23,7 @@ def step_chart(curve: Curve) -> Spec | None:
             rows.append({"step": name, "part": part, "from": start, "to": start + size, "words": f"{size:.2f} ms"})
             start += size
         per_token = start / length if length > 0 else float("inf")
-        ends.append({"step": name, "to": start, "words": f"{number(per_token)} ms per token", "best": False})
+        ends.append({"step": name, "to": start, "words": f"{number(per_token)} step ms per token", "best": False})
     head = curve.headline
     for end in ends:
         end["best"] = head is not None and end["step"] == f"k={head.k}"
@@ -70,6 +70,6 @@ def step_sentence(curve: Curve) -> str:
     return (
         f"{plain(curve.label)}: at {requests(head.running)} a step with k = {head.k} takes "
         f"{number(head.step_ms.value)} ms instead of {number(head.baseline_step_ms.value)} ms and gives "
-        f"{number(head.acceptance_length.value)} tokens instead of 1: {number(per_token)} ms per token"
+        f"{number(head.acceptance_length.value)} tokens instead of 1: {number(per_token)} step ms per token"
         + "".join(f"; {plain(note)}" for note in head.notes) + "."
     )

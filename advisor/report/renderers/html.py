@@ -89,7 +89,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     loads = []
     for index, curve in enumerate(one for one in found if not without_figures(one)):
         spec, sentence = _embed(load_chart(record, curve)), load_sentence(record, curve)
-        loads.append(Figure(f"load-{index}", plain(curve.label), sentence, spec, load_details(curve)))
+        loads.append(Figure(f"load-{index}", plain(curve.label), sentence, spec, load_details(record, curve)))
     position = None
     if record.per_position:
         position = Figure(

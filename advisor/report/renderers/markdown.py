@@ -85,7 +85,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         out += [
             f"## Speed-up against load: {escape(plain(first.label))}",
             note,
-            table(load_table(first)),
+            table(load_table(record, first)),
             f"## Where a step's time goes at {requests(first.decided_load)}",
             table(step_table(first)),
         ]

@@ -242,7 +242,7 @@ def _loads(console: Console, record: Record, curve: Curve) -> None:
     for line in load_plot(curve, min(64, console.width)):
         console.print(Text(line))
     console.print(Text("● the chosen k of each load, │ its 80 % interval, ┄ break-even\n", style="dim"))
-    value = load_table(curve, most=5)
+    value = load_table(record, curve, most=5)
     console.print(_table(value))
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
     console.print(Text(f"{star_words(curve)}; (in brackets) does not fit{bold}", style="dim"))
@@ -265,7 +265,8 @@ def _memory(console: Console, record: Record) -> None:
     if bars:
         whole = max(sum(p.gib for p in parts) for _, parts in bars) or 1.0
         width = 48
-        glyph = {"target weights": "█", "draft weights": "▓", "overhead": "▒", "KV cache": "░", "not usable": "·"}
+        glyph = {"target weights": "█", "draft weights": "▓", "overhead": "▒", "KV cache": "░", "not usable": "·",
+                 "not used": "·"}
         for name, parts in bars:
             line = "".join(glyph[p.name] * round(width * p.gib / whole) for p in parts)
             console.print(Text(f"{name:>8} {line}"))

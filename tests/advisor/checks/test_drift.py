@@ -178,3 +178,20 @@ def test_the_docs_name_each_rules_severity():
     rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| SPD91")]
     told = {code.strip(): severity.strip() for codes, severity in rows for code in codes.split(",")}
     assert told == {notice.code: notice.severity for notice in NOTICES}
+
+
+def test_sizes_stated_as_the_release_takes_them_by_itself_are_no_difference():
+    bare = "\n".join(line for line in APPROVED.emitted.vllm_yaml.splitlines() if not line.startswith("max-")) + "\n"
+    then = APPROVED.model_copy(update={"emitted": APPROVED.emitted.model_copy(update={"vllm_yaml": bare})})
+    limits = release(APPROVED.provenance.vllm_version).default_limits(
+        find_gpu(APPROVED.provenance.gpu).memory_gib, APPROVED.provenance.gpu, cpu=False)
+    same = f"max-num-seqs: {limits.max_num_seqs}\nmax-num-batched-tokens: {limits.max_num_batched_tokens}\n"
+    assert drift(subject(bare + same), then) == ()
+    assert said(subject(bare + f"max-num-seqs: {limits.max_num_seqs // 2}\n"), then) == [("SPD916", "warn")]
+
+
+def test_an_option_turned_off_by_its_negative_is_found_at_its_line():
+    text = APPROVED.emitted.vllm_yaml + "no-enable-chunked-prefill: true\n"
+    found = only(subject(text))
+    assert found.where == "enable-chunked-prefill"
+    assert found.line == len(text.splitlines())

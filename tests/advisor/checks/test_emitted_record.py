@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from advisor.advice import advise
-from advisor.checks.emitted import check_emitted
+from advisor.checks.emitted import check_emitted, workload_of_record
 from advisor.checks.registry import all_rules
 from advisor.record import Record
 from advisor.report.checklist import checklist_sentence
 from tests.advisor.emit.situations import situation
+from tests.advisor.situations import gpu_situation
+
+NOW = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +53,10 @@ def test_a_config_that_no_rule_can_read_fails_and_says_why(record: Record) -> No
     assert (found.verdict, found.findings) == ("fail", ())
     assert "vllm.yaml" in found.notes[0]
     assert "could not be checked: vllm.yaml" in checklist_sentence(record.model_copy(update={"checklist": found}))
+
+
+def test_a_temperature_that_nobody_stated_is_not_taken_for_greedy() -> None:
+    """As in a check that is told nothing of the traffic: vLLM's own default is 1."""
+    assert workload_of_record(advise(gpu_situation(concurrency=1), NOW)).temperature is None
+    greedy = advise(gpu_situation(concurrency=1, sampling={"temperature": 0}), NOW)
+    assert workload_of_record(greedy).temperature == 0

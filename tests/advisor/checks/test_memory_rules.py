@@ -80,3 +80,62 @@ def test_weights_that_do_not_load_at_all_are_said_before_any_window() -> None:
 def test_experts_are_spread_over_data_parallel_ranks_too() -> None:
     wide = "model: deepseek-ai/DeepSeek-V3\ndata-parallel-size: 8\nenable-expert-parallel: true\nmax-model-len: 8192\n"
     assert [f for f in found(wide, gpu="H200", gpus=8) if f.severity == "error"] == []
+
+
+FEW = "max-model-len: 8192\nnum-gpu-blocks-override: 20\n"
+
+
+def test_a_small_override_of_the_blocks_is_an_error_that_names_it() -> None:
+    (said,) = found(ALONE.format(FEW), gpu="H100")
+    assert (said.severity, said.where) == ("error", "num-gpu-blocks-override")
+    assert "num-gpu-blocks-override 20 has room for about 304 tokens" in said.message
+    assert "the server does not start" in said.message
+    assert "a larger num-gpu-blocks-override, or none" in said.remedy
+
+
+def test_before_the_start_looked_at_the_override_a_long_request_waits_for_ever() -> None:
+    subject = subject_of(Example(ALONE.format(FEW), "0.20.0", "H100", 1))
+    (said,) = [f for f in check(subject).findings if f.code == "SPD401"]
+    assert said.severity == "error"
+    assert "vLLM 0.20.0 starts all the same, and a longer request waits for ever" in said.message
+
+
+def test_a_cache_larger_than_the_card_runs_out_of_memory_and_the_option_is_named() -> None:
+    (said,) = found(ALONE.format("max-model-len: 4096\nkv-cache-memory-bytes: 60G\n"), gpu="L40S")
+    assert (said.severity, said.where) == ("error", "kv-cache-memory-bytes")
+    assert "asks for 60.0 GiB of KV cache" in said.message
+    assert "out of memory while it starts" in said.message
+
+
+def test_stated_sizes_that_fit_are_no_fault() -> None:
+    assert found(PAIR.format("max-model-len: 4096\nkv-cache-memory-bytes: 4G\n"), gpu="L40S") == []
+    assert found(PAIR.format("max-model-len: 4096\nnum-gpu-blocks-override: 2048\n"), gpu="L40S") == []
+
+
+def test_a_smaller_draft_is_offered_only_where_one_could_help() -> None:
+    large = "model: meta-llama/Llama-3.1-70B-Instruct\n{}speculative-config:\n  method: draft_model\n" \
+            "  model: meta-llama/Llama-3.2-1B-Instruct\n  num_speculative_tokens: 3\n"
+    (weights,) = found(large.format("max-model-len: 4096\n"), gpu="H100")
+    assert "Weights of target and draft" in weights.message
+    assert "draft" not in weights.remedy
+    # The model's own window does not fit without a draft either.
+    (window,) = found(PAIR.format(""))
+    assert "draft" not in window.remedy
+    longest = room()
+    (between,) = found(PAIR.format(f"max-model-len: {round(1.3 * longest)}\n"))
+    assert found(ALONE.format(f"max-model-len: {round(1.3 * longest)}\n")) == []
+    assert "a smaller draft" in between.remedy
+
+
+def test_heads_are_not_offered_smaller_ones() -> None:
+    head = ("model: Qwen/Qwen3-8B\ngpu-memory-utilization: 0.9\nmax-model-len: {}\nspeculative-config:\n"
+            "  method: eagle3\n  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
+    plain = "model: Qwen/Qwen3-8B\ngpu-memory-utilization: 0.9\nmax-model-len: {}\n"
+    alone = next(length for length in range(40000, 4000, -500) if not found(plain.format(length)))
+    (said,) = found(head.format(alone))
+    assert "a smaller draft" not in said.remedy
+
+
+def test_a_loss_of_kv_room_says_where_it_goes() -> None:
+    (said,) = found(PAIR.format("max-model-len: 4096\n"), gpu="L40S", code="SPD402", VLLM_USE_V2_MODEL_RUNNER="0")
+    assert "2.3 GiB of weights and 32 KiB of KV a token beside 128 KiB of the draft" in said.message

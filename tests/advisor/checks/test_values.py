@@ -14,7 +14,7 @@ from advisor.checks.finding import Finding
 from advisor.checks.rule import Example
 from advisor.checks.run import run
 from advisor.checks.values import taken_as_key, taken_as_option
-from profiles.catalog.options import Option
+from profiles.catalog.options import Option, newest_read
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
 SUFFIX = {"method": "suffix", "num_speculative_tokens": 8}
@@ -197,3 +197,10 @@ def test_whatever_follows_a_secrets_name_stays_unsaid(value: str) -> None:
 
     hidden = "a value that carries a secret (not shown)"
     assert said(f"hf_token: {value}") == said({"password": value}) == said(value, "api-key") == hidden
+
+
+def test_of_a_release_that_was_not_read_the_finding_names_the_one_that_was() -> None:
+    (unknown,) = [f for f in found({"some-new-option": 3}, "0.33.0") if f.code == "SPD111"]
+    assert unknown.severity == "warn"
+    assert f"is no option of vLLM {newest_read()}, the newest whose options are known here" in unknown.message
+    assert "where 0.33.0 does not know it either" in unknown.message

@@ -43,7 +43,7 @@ def test_the_marked_k_at_the_usual_load_is_the_decided_one(record: Record) -> No
 
 def test_the_star_and_the_column_of_a_row_agree_and_a_larger_figure_is_explained(record: Record) -> None:
     curve = curves(record)[0]
-    found = load_table(curve)
+    found = load_table(record, curve)
     ks = [int(name.removeprefix("k=")) for name in found.columns if name.startswith("k=")]
     for row in found.rows:
         (starred,) = [ks[i] for i, cell in enumerate(row[1 : 1 + len(ks)]) if cell.rstrip().endswith("*")]

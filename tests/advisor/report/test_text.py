@@ -147,7 +147,8 @@ def test_the_trial_without_speculation_is_not_called_the_arm_none():
 
 
 def test_the_time_of_a_token_with_waits_and_that_of_its_step_alone_have_two_names():
-    curve = curves(synthetic.enabled())[0]
-    loads, steps = load_details(curve).columns, step_table(curve).columns
+    record = synthetic.enabled()
+    curve = curves(record)[0]
+    loads, steps = load_details(record, curve).columns, step_table(curve).columns
     assert [name for name in loads if "per token" in name] == ["ms per token with waits"]
     assert [name for name in steps if name.endswith("ms per token")] == ["step ms per token"]

@@ -375,3 +375,9 @@ def test_host_and_port_is_an_address_unless_a_file_has_that_name(tmp_path: Path,
     assert not looks_like_address("dump.prom")
     (tmp_path / "dump:8000").touch()
     assert not looks_like_address("dump:8000")
+
+
+@pytest.mark.parametrize("source", ["http://127.0.0.1:99999", "127.0.0.1:0", "https://host:70000/metrics"])
+def test_a_port_that_no_machine_has_is_wrong_use_and_not_a_server_that_is_down(source: str) -> None:
+    with pytest.raises(InputError, match=r"port is .*expected one from 1 to 65535"):
+        server_address(source)

@@ -19,6 +19,7 @@ from profiles.catalog.options import (
     merged,
     option_names,
     refuses_unknown_keys,
+    size_of,
     was_read,
 )
 
@@ -94,3 +95,19 @@ def test_spans_say_of_each_release_exactly_what_its_own_table_said(tables: list[
 @pytest.mark.parametrize("name", ["max-num-seqs", "speculative-config", "model", "enable-lora"])
 def test_options_that_every_release_has_are_there(name: str) -> None:
     assert all(find_option(name, version) is not None for version in compiled("options")["read"])
+
+
+@pytest.mark.parametrize(("written", "number"), [
+    ("8k", 8000), ("8K", 8192), ("1.5k", 1500), (" 2G ", 2**31), ("3t", 3 * 10**12), ("4096", 4096), ("-1", -1),
+    ("1.5K", None), ("8 k", None), ("", None), ("many", None), ("9" * 5000, None),
+])
+def test_sizes_are_read_as_the_engine_reads_them(written: str, number: int | None) -> None:
+    assert size_of(written) == number
+
+
+@given(st.integers(0, 10**15 - 1), st.sampled_from("kmgtKMGT"))
+def test_a_unit_is_a_power_of_ten_or_of_two(amount: int, unit: str) -> None:
+    base, power = (1000, "kmgt".index(unit)) if unit.islower() else (1024, "KMGT".index(unit))
+    found = size_of(f"{amount}{unit}")
+    assert found is not None
+    assert found == pytest.approx(amount * base ** (power + 1), rel=1e-12)

@@ -1,0 +1,72 @@
+"""An arrival rate that the deployment's replicas cannot keep up with: what they hold, and how many it takes.
+
+A rate is that of the whole deployment. A replica is one engine, the GPUs of its tensor and pipeline parallel sizes;
+`data_parallel_size` says how many share the rate.
+"""
+
+from __future__ import annotations
+
+import math
+
+from advisor.prediction import Pricing
+from advisor.record import Priced, Saturation
+from advisor.workload_load import little
+from profiles.deployment import NO_SPECULATION
+from profiles.schema import counted
+
+
+def saturation_of(pricing: Pricing, best: Priced | None) -> Saturation | None:
+    """What full replicas hold of the stated rate, without speculation and with the best candidate at the load decided
+    for; None where they keep up, or no rate is stated."""
+    rate = pricing.traffic.arrival_rate_rps
+    if not pricing.saturated or rate is None:
+        return None
+    room = pricing.limit(NO_SPECULATION)
+    full = pricing.request(NO_SPECULATION, 0, room)
+    alone = 1000.0 * full.running / full.total_ms
+    beside = alone * best.speedup.value if best is not None and best.fits else None
+    needed = math.ceil(rate / alone)
+    shared, _ = little(rate / needed, lambda n: pricing.request(NO_SPECULATION, 0, n).total_ms, room)
+    return Saturation(
+        arrival_rate_rps=rate,
+        replicas=pricing.situation.deployment.engine.data_parallel_size,
+        held_rps_without=alone,
+        held_rps_with=beside,
+        replicas_without=needed,
+        replicas_with=None if beside is None else math.ceil(rate / beside),
+        shared_running=max(1, round(shared)),
+    )
+
+
+def full_replica_sentence(pricing: Pricing) -> str | None:
+    """What is decided for instead of such a rate, a sentence without a full stop; None where the replicas keep up."""
+    found = saturation_of(pricing, None)
+    return None if found is None else (
+        f"{_more_than_held(found)}: whether speculation pays is decided for a full one, "
+        f"{counted(pricing.running, 'running request')}")
+
+
+def _more_than_held(found: Saturation) -> str:
+    held = "one replica holds" if found.replicas == 1 else f"the {found.replicas} replicas stated hold"
+    return f"{counted(found.arrival_rate_rps, 'request')} per second are more than {held}"
+
+
+def saturation_sentence(pricing: Pricing, best: Priced | None) -> str | None:
+    """The same with the figures: what a replica holds with and without the best candidate, and how many it takes."""
+    found = saturation_of(pricing, best)
+    if found is None:
+        return None
+    text = f"{_more_than_held(found)}: about {found.held_rps_without:.3g} a second each without speculation"
+    if found.held_rps_with is not None and best is not None:
+        text += f", {found.held_rps_with:.3g} with {best.label} at k={best.k}"
+    text += f"; that takes {counted(found.replicas_without, 'replica')} without it"
+    if found.replicas_with is not None:
+        text += f", {found.replicas_with:,} with it"
+    text += (", before any limit on latency (`specadvise plan` counts that too); decided for a full one, "
+             f"{counted(pricing.running, 'running request')}")
+    if best is None or not best.fits or found.shared_running == pricing.running:
+        return text
+    there = pricing.at(best.candidate, best.k, found.shared_running).speedup
+    return (f"{text}; shared by {found.replicas_without:,}, about {found.shared_running:,} run on each, where it gives "
+            f"{there.value:.2f}x ({there.low or there.value:.2f} to {there.high or there.value:.2f}): state that as "
+            "concurrency to be advised for it")
