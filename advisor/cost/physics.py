@@ -223,8 +223,8 @@ def _overhead_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
         p["round_request_sglang_ms"] + (1.0 - c["era"]) * p["round_request_old_sglang_ms"],
         p["round_request_ms"] + first * p["round_request_v0_ms"],
     )
-    # Without the overlap a step also waits for the host's work on every request.
-    overlapped = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.42) / 0.02, 0.0, 1.0)
+    # Without the overlap (the default from vLLM 0.14 on) a step also waits for the host's work on every request.
+    overlapped = (1.0 - c["sglang"]) * np.clip((c["era"] - 0.51) / 0.02, 0.0, 1.0)
     each = each + np.where(c["lookup"] > 0, overlapped * p["sync_request_ms"], 0.0)
     return base + running * each
 

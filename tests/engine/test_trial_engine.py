@@ -46,8 +46,8 @@ class Run:
             self.ran_engine = any(maps_engine(worker.pid) for worker in workers())
         if stage.startswith("ngram") and stage.endswith(": outputs"):
             self.seen_checkpoint = self.checkpoint.read_text()
-            # Children that lead a group (watchers do not), by age: the resident baseline's, this arm's, and the one that
-            # waits for the next start.
+            # Children that lead a group (watchers do not), by age: the resident baseline's, this arm's, and the one
+            # that waits for the next start.
             leaders = sorted((worker for worker in workers() if os.getpgid(worker.pid) == worker.pid),
                              key=lambda worker: worker.create_time())
             assert len(leaders) == 3
