@@ -115,11 +115,11 @@ def test_a_refused_start_carries_the_engines_own_last_error_in_one_line(run):
     assert "/" not in refused.error.partition("Target")[0]
 
 
-def test_the_comparison_alternates_on_the_same_prompts_with_both_engines_resident(run):
+def test_the_comparison_takes_turns_on_the_same_prompts_with_both_engines_resident(run):
     comparison = run.evidence.comparison
     assert comparison.mode == "both_resident"
     assert comparison.stopped == "two pairs are enough here"
-    assert [pair.order for pair in comparison.pairs] == ["baseline_first", "speculative_first"]
+    assert [pair.order for pair in comparison.pairs] == ["step_by_step"] * 2
     assert all(pair.baseline_tokens == pair.speculative_tokens > 0 for pair in comparison.pairs)
     assert comparison.between_run_spread is not None
     assert {block.start for block in arm(run, 1).blocks} == {0, 1}
