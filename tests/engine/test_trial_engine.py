@@ -88,7 +88,8 @@ def test_one_start_gives_acceptance_and_every_k_with_the_drafters_share(run):
     assert {sample.k for sample in draft.steps if sample.running == 2} == {0, 1, 2, 3}
     for sample in draft.steps:
         assert sample.tokens_per_step == pytest.approx(sample.running * (1 + sample.k), rel=0.35)
-        assert len(sample.draft_ms) == len(sample.step_ms)
+        assert len(sample.draft_ms) == len(sample.beside_ms) == len(sample.step_ms)
+        assert sample.beside_running > 0
         assert all(0 <= part < whole for part, whole in zip(sample.draft_ms, sample.step_ms, strict=True))
     assert draft.engine_s > draft.start_s > 0
 
