@@ -200,7 +200,9 @@ def _look(session: Session, arm: ArmPlan, block: BlockPlan, data: dict[str, Any]
         return
     drafted, accepted = position_totals(_acceptance(data, block.k))
     found = later_positions(label, drafted, accepted) + rates(label, drafted, accepted)
-    found += plausibility.counters(label, data["counters"], drafted, data["output_tokens"],
+    # The first token of each comes of its prompt's step, which verifies nothing.
+    decoded = sum(max(0, len(r["ids"]) - 1) for r in data["requests"])
+    found += plausibility.counters(label, data["counters"], drafted, decoded,
                                    method(arm.candidate.method).always_drafts)
     if greedy and block.key == OUTPUT_BLOCK:
         noise = plausibility.divergence(session.noise)

@@ -19,6 +19,8 @@ class StatedMachine:
     start_s: float = 10.0
     step_s: float = 0.1
     fails: frozenset[str] = frozenset()
+    ends_with_prompts: frozenset[str] = frozenset()
+    """Methods whose blocks the budget ends when no more than their prompts were read."""
     accepted: float = 0.6
     """Share of drafts accepted at each position, of those accepted before."""
     slow: Callable[[float], float] = field(default=lambda _: 1.0)
@@ -121,6 +123,14 @@ class StatedEngine:
                deadline_s: float | None = None, **_: Any) -> Generator[dict[str, Any], float | None, None]:
         """Turns, then the result; every prompt decodes in equal steps, `running` at a time."""
         machine = self.machine
+        if self.method in machine.ends_with_prompts and max_tokens > 4:
+            yield {"event": "result", "data": {
+                "complete": False, "wall_s": 1.0, "output_tokens": len(prompts),
+                "steps": [[1e3, running, running, 20 * running, 20 * running, 0, running, 20.0, None, None]],
+                "counters": {"generation_tokens": len(prompts), "spec_decode_num_drafts": 0},
+                "requests": [{"place": place, "prompt_tokens": 20, "ids": [5], "steps": 0, "drafted": [],
+                              "accepted": []} for place in range(len(prompts))]}}
+            return
         k = int(self.config.get("num_speculative_tokens", 0)) if k is None else k
         reached = [machine.accepted ** (i + 1) for i in range(k)]
         steps = math.ceil(max_tokens / (1 + sum(reached)))

@@ -168,3 +168,11 @@ def test_progress_names_the_arm_without_speculation_in_words(monkeypatch: pytest
     assert "no speculation: starting the engine" in stages
     assert any("and no speculation by turns: pair 1" in stage for stage in stages)
     assert not any(stage.startswith("none") for stage in stages)
+
+
+def test_a_block_that_ended_with_its_prompts_is_no_speculation_that_never_drafted(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    StatedMachine(ends_with_prompts=frozenset({"draft_model"})).install(monkeypatch)
+    found = run_trial(plan(5000), choose=lambda _: None, stop=never)
+    assert statuses(found)["draft_model"] is ArmStatus.INTERRUPTED
+    assert [f.code for f in found.implausible] == []
