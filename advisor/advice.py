@@ -11,6 +11,7 @@ from advisor.cost.step import runner_for
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice, best_cell, decide
 from advisor.draft_map import draft_map
+from advisor.observed import unused_evidence
 from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Record
@@ -201,6 +202,7 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
         warnings.append(said)
     note = accelerator_note(situation.gpu) if situation.gpu is not None else None
     warnings += [note] if note is not None else []
+    warnings += unused_evidence(situation.evidence)
     server = situation.server
     if server is not None:
         warnings += [f"{item.arm}: {item.message}" for item in server.implausible]

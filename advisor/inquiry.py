@@ -141,6 +141,12 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         )
     if acceptance_sd >= step.ratio_log_sd:
         return f"a trial of {cell} with more prompts: acceptance is known to {100 * acceptance_sd:.0f} % only"
+    trial = pricing.situation.trial
+    if trial is not None and any(found.code == "unsteady_steps" for found in trial.implausible):
+        return (
+            f"a paired comparison of {cell} at {running}, on a quiet machine (`specadvise trial` anew; a larger "
+            "`--budget` where it is never quiet): other work stretched this one's steps"
+        )
     return (
         f"a paired comparison of {cell} at {running} (`specadvise trial` with a larger "
         "`--budget`): the step times alone leave the worthwhile gain inside the interval"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 from advisor.intervals import Z80
-from profiles.evidence import ServerEvidence
+from profiles.evidence import Evidence, ServerEvidence
 from profiles.schema import Quantity, Source
 
 ALIKE_DRAFTS = 10.0
@@ -68,6 +69,25 @@ def _decode_steps(server: ServerEvidence) -> float | None:
     if counters is None or generated is None:
         return None
     return generated - (server.requests_total or 0.0) - counters.accepted_tokens
+
+
+def unused_evidence(evidence: Sequence[Evidence]) -> list[str]:
+    """What the evidence holds and no decision rests on, said: a sentence each."""
+    recorded = [one.requests for one in evidence if one.requests is not None]
+    said = []
+    if len(recorded) > 1:
+        said.append(
+            f"{len(recorded)} evidence files hold recorded requests and the last one given decides: to count them "
+            "together, give their logs to one `probe requests`"
+        )
+    seen = (recorded[-1].engine or {}).get("speculation") if recorded else None
+    length = seen.get("acceptance_length") if isinstance(seen, dict) else None
+    if isinstance(length, (int, float)) and not any(one.server and one.server.speculation for one in evidence):
+        said.append(
+            f"the log's own speculation ({length:.2f} tokens per step) is reported and decides nothing, as a log does "
+            "not say of which k and draft every step was: save `probe server` of that server"
+        )
+    return said
 
 
 def observed_load(server: ServerEvidence) -> Quantity | None:

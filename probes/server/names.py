@@ -55,6 +55,12 @@ class EngineNames:
     tensor_rank_labels: Names = ()
     """Labels by which ranks of ONE engine repeat the same number; only the lowest rank is read."""
 
+    @property
+    def counts(self) -> frozenset[str]:
+        """Counters, which are numbers on every sound page; gauges may be none while nothing was asked."""
+        return frozenset((*self.prompt_total, *self.generation_total, *self.drafts, *self.draft_tokens,
+                          *self.accepted_tokens, *self.accepted_per_position, *self.emitted_tokens))
+
 
 ENGINES: tuple[EngineNames, ...] = (
     EngineNames(

@@ -98,6 +98,10 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
     born = [value for name, _, value in samples
             if name.startswith(prefix) and name.endswith("_created") and math.isfinite(value)]
     start = next((value for name, _, value in samples if name == "process_start_time_seconds"), min(born, default=None))
+    counts = names.counts
+    for name, _, value in samples:
+        if not math.isfinite(value) and name.startswith(prefix) and _bare(name, prefix) in counts:
+            raise failure(f"{origin}: {name} is {value}, which counts nothing: expected a number; take the page again")
     series = [
         Series(_bare(name, prefix), frozenset((k, v) for k, v in labels.items()), float(value))
         for name, labels, value in samples

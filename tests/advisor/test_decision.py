@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from advisor.advice import advise
 from advisor.decision import best_cell, break_even_length, decide, rank_key
+from advisor.inquiry import would_settle
 from advisor.prediction import Pricing, price
 from advisor.reasons import write_reasons
 from advisor.record import Record
@@ -432,6 +433,24 @@ def test_where_a_resident_engine_told_the_pace_disturbed_timings_decide() -> Non
     assert decide(told).decision.enable is True
     one, other = (p.at(p.candidates[0], 3, 1).speedup for p in (told, untold))
     assert one.value == pytest.approx(other.value, rel=0.03)
+
+
+def test_what_steps_of_a_busy_machine_leave_open_a_quiet_one_would_settle() -> None:
+    def uneven(sample: StepSample) -> StepSample:
+        stretched = tuple(ms * (1.9 if i % 3 else 0.7) for i, ms in enumerate(sample.step_ms))
+        return sample.model_copy(update={"step_ms": stretched, "beside_running": 1,
+                                         "beside_ms": (BASELINE_MS[1],) * len(stretched)})
+
+    steady = cpu_trial()
+    arms = tuple(arm.model_copy(update={"steps": tuple(uneven(s) for s in arm.steps)})
+                 if arm.candidate.label != "none" else arm for arm in steady.arms)
+    found = Implausibility(code="unsteady_steps", arm="none", message="steps varied")
+    for implausible, named in (((found,), "on a quiet machine"), ((), "with a larger")):
+        pricing = price(cpu_situation(steady.model_copy(update={"arms": arms, "implausible": implausible}),
+                                      concurrency=1, tasks="code"))
+        said = would_settle(pricing, pricing.at(pricing.candidates[0], 3, 1))
+        assert said.startswith("a paired comparison")
+        assert named in said
 
 
 def test_among_undecided_candidates_one_that_was_measured_leads_one_that_was_only_assumed() -> None:

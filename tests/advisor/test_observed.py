@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.observed import expected_range, gauge_load, observed_acceptance, observed_load
-from profiles.evidence import Implausibility, ServerEvidence
+from advisor.observed import expected_range, gauge_load, observed_acceptance, observed_load, unused_evidence
+from profiles.evidence import Evidence, Implausibility, ServerEvidence
 from profiles.schema import Quantity, Source
+from profiles.traffic import RequestsEvidence
 from tests.advisor import synthetic_readings as syn
 
 falling = st.lists(st.floats(0, 1), min_size=1, max_size=8).map(lambda rates: tuple(sorted(rates, reverse=True)))
@@ -109,3 +110,21 @@ def test_counts_that_cannot_be_are_no_acceptance_and_no_load() -> None:
     told = server.model_copy(update={"implausible": (wrong,), "engine_steps": 10.0})
     assert observed_acceptance(told, True) is None
     assert observed_load(told) == gauge_load(told)
+
+
+def logged(**engine: object) -> Evidence:
+    return Evidence.model_validate({
+        "collected_at": "2026-11-30T12:00:00Z", "tool_version": "0", "command": "test", "kind": "requests",
+        "requests": RequestsEvidence(requests=9, engine=engine or None)})
+
+
+def test_recorded_requests_that_do_not_decide_are_said() -> None:
+    assert unused_evidence([logged()]) == []
+    assert "2 evidence files hold recorded requests" in unused_evidence([logged(), logged()])[0]
+
+
+def test_the_speculation_of_a_log_is_said_to_decide_nothing() -> None:
+    (said,) = unused_evidence([logged(speculation={"acceptance_length": 2.1})])
+    assert "2.10 tokens per step" in said
+    assert "probe server" in said
+    assert unused_evidence([logged(speculation={"acceptance_length": None})]) == []

@@ -159,3 +159,16 @@ def test_a_number_cut_short_is_no_smaller_number() -> None:
 def test_a_last_line_without_its_newline_is_whole_where_the_page_writes_whole_numbers() -> None:
     text = 'vllm:num_requests_running{model_name="m"} 3\nvllm:num_requests_waiting{model_name="m"} 12'
     assert [s.value for s in read_metrics(text, "page").named(("num_requests_waiting",))] == [12.0]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e400"])
+@pytest.mark.parametrize("name", ["vllm:spec_decode_num_accepted_tokens_total", "vllm:generation_tokens_total"])
+def test_a_count_that_is_no_number_is_refused_and_not_taken_for_none(name: str, value: str) -> None:
+    text = f'vllm:num_requests_waiting{{model_name="m"}} 0\n{name}{{model_name="m"}} {value}\n'
+    with pytest.raises(ProbeError, match=f"page: {name} is (nan|inf), which counts nothing"):
+        read_metrics(text, "page")
+
+
+def test_a_share_that_is_no_number_yet_is_left_out() -> None:
+    text = 'vllm:num_requests_running{model_name="m"} 1\nvllm:gpu_prefix_cache_hit_rate{model_name="m"} NaN\n'
+    assert [one.name for one in read_metrics(text, "page").series] == ["num_requests_running"]
