@@ -99,6 +99,8 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
         count, refused = _write(rows, sys.stdout)
     else:
         place = Path(out)
+        if cases != "-" and place.resolve() == Path(cases).resolve():
+            raise InputError(f"{out}: holds the cases themselves: name another file for the predictions with --out")
         beside = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             with beside.open("w", encoding="utf-8") as stream:

@@ -81,3 +81,12 @@ def test_a_line_longer_than_any_case_is_answered_in_its_place(tmp_path: Path) ->
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["error"] is None for row in rows] == [False, True]
     assert "characters" in rows[0]["error"]
+
+
+def test_predictions_never_take_the_place_of_their_cases(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps(CASE) + "\n")
+    done = specadvise("predict", str(cases), "-o", str(tmp_path / "." / "cases.jsonl"))
+    assert done.returncode == 2
+    assert "holds the cases themselves" in done.stderr
+    assert json.loads(cases.read_text()) == CASE
