@@ -32,25 +32,13 @@ from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import speculative_config
 from probes.trial.stepwise import PlainSteps
 
-BESIDE_SHARE = 0.5
-"""Milliseconds of plain steps that go with one of the arm's."""
-
 
 def measure(engine: EngineProcess, resident: EngineProcess, ids: list[list[int]], load: int) -> dict[str, Any]:
     """One cell, with plain steps of its load between its own."""
     sampling = {"temperature": 0.0}
-    plain, spent_ms = PlainSteps(resident, ids[:load], sampling), 0.0
-
-    def turn(event: dict[str, Any]) -> float | None:
-        nonlocal spent_ms
-        if spent_ms > BESIDE_SHARE * 1e3 * event["own_s"]:
-            return None
-        ms = plain.ms()
-        spent_ms += ms or 0.0
-        return ms
-
+    plain = PlainSteps(resident, ids[:load], sampling)
     data = engine.call("run_block", prompts=ids, running=load, k=None, max_tokens=OUTPUT_TOKENS, ignore_eos=True,
-                       turn=turn, **sampling)
+                       turn=plain.turn, **sampling)
     plain.end()
     return {"wall_s": data["wall_s"], "output_tokens": data["output_tokens"], "steps": data["steps"],
             "counters": {k: v for k, v in data["counters"].items() if k.startswith("spec_decode")}}

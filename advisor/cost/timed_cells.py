@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from profiles.deployment import NO_SPECULATION
 from profiles.evidence import PrefillSample, StepSample, TrialEvidence
 
 FLOOR_LOG_SD = 0.015
@@ -15,7 +16,7 @@ _TOGETHER = 4.0
 """Steps that a disturbance lengthens at once: neighbours in time do not err on their own."""
 _TOGETHER_BESIDE = 2.0
 """The same of what is left of it in units of plain steps made in between."""
-BASELINE = "none"
+BASELINE = NO_SPECULATION.label
 """Label of the arm without speculation."""
 _ENOUGH = 5
 """Steps whose spread says something by itself."""

@@ -32,8 +32,6 @@ Ids = list[int]
 
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
-BESIDE_SHARE = 0.5
-"""Milliseconds of plain steps that go with one of a candidate's: a third of a block's time tells the machine's pace."""
 COMPARISON_SHARE = 1 / 3
 """Part of the budget that arms leave to the comparison at most."""
 LEAST_COMPARISON = 1 / 2
@@ -203,19 +201,14 @@ class Session:
         if self.resident in (None, process) or not self.resident.info["hooks"]["steps"]:
             yield None
             return
-        plain, spent_ms = PlainSteps(self.resident, prompts, self.sampling), 0.0
+        plain = PlainSteps(self.resident, prompts, self.sampling)
 
         def turn(event: dict[str, Any]) -> float | None:
-            nonlocal spent_ms
-            if self.resident is None or spent_ms > BESIDE_SHARE * 1e3 * event["own_s"]:
-                return None
             try:
-                ms = plain.ms()
+                return plain.turn(event) if self.resident is not None else None
             except EngineFailure:
                 self.resident = None
                 return None
-            spent_ms += ms or 0.0
-            return ms
 
         ended = False
         try:

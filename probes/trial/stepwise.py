@@ -14,6 +14,8 @@ from probes.trial.engine_process import EngineProcess
 _MAX_TOKENS = 64
 """Of the plain answers that run beside a block; begun anew when they end, so that their context stays that of a short
 answer."""
+_SHARE = 0.5
+"""Milliseconds of plain steps that go with one of a block's: a third of their time tells the machine's pace."""
 _PATIENCE = 8
 """Steps that may carry prompts, or bring nothing, before the wanted one."""
 
@@ -55,6 +57,16 @@ class PlainSteps:
         self._prompts = list(prompts)
         self._sampling = sampling
         self._block: Stepwise | None = None
+        self._spent_ms = 0.0
+
+    def turn(self, event: dict[str, Any]) -> float | None:
+        """What the block beside asks before each of its steps; None where its own steps took too little so far for one
+        more of these. Raises EngineFailure."""
+        if self._spent_ms > _SHARE * 1e3 * event["own_s"]:
+            return None
+        ms = self.ms()
+        self._spent_ms += ms or 0.0
+        return ms
 
     def ms(self) -> float | None:
         """Milliseconds of the next decode step that all requests share; None where none comes. Raises EngineFailure."""
