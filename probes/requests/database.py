@@ -71,9 +71,12 @@ class Database:
         return {name: column.compressed() if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
                 for name, column in found.items()}
 
-    def masked(self, query: str) -> Arrays:
-        """Columns as arrays, masked where values are missing."""
-        return dict(self._connection.execute(query).fetchnumpy())
+    def with_gaps(self, query: str) -> tuple[Arrays, Arrays]:
+        """Columns as arrays, and for each that lacks values where they are missing (bool, True for none)."""
+        found = self._connection.execute(query).fetchnumpy()
+        gaps = {name: np.asarray(column.mask) for name, column in found.items()
+                if isinstance(column, np.ma.MaskedArray) and column.mask.any()}
+        return {name: np.asarray(column) for name, column in found.items()}, gaps
 
     def view(self, name: str, columns: Arrays, missing: Arrays) -> None:
         """A view of arrays; `missing` says of some columns where their values are none."""

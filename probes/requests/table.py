@@ -120,9 +120,7 @@ class Table:
 
     def _hold(self, rows: str) -> None:
         """Take the rows as arrays."""
-        found = self.database.masked(rows)
-        values = {name: np.ma.getdata(column) for name, column in found.items()}
-        missing = {name: np.ma.getmaskarray(column) for name, column in found.items() if np.ma.is_masked(column)}
+        values, missing = self.database.with_gaps(rows)
         self.database.execute("DROP TABLE r")
         self.database.view("r", values, missing)
         self._rows, self._held = len(values["bad"]), True
