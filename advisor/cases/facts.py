@@ -210,7 +210,7 @@ def _target(
 def _drafting_alike(name: str | None, params_b: float | None, active_b: float | None) -> ModelShape | None:
     """The catalog's model of this size (billions) that has multi-token-prediction layers: few families do, so that a
     model whose own layers draft, under a name nobody knows, is most likely a tuned copy of it. None where none has, or
-    the name is another family'''s.
+    the name is another family's.
     """
     if params_b is None:
         return None
