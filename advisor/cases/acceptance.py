@@ -54,7 +54,7 @@ def effect_names(label: Labels, tree: bool, foreign: bool) -> list[tuple[str, st
     if described.needs_draft and described.drafter == "head" and _USUAL_HEAD.fullmatch(label.draft):
         # `EAGLE-3 head`, `official EAGLE-3 head` and the name it is published under are one head, and another target's
         # is another.
-        found.append(("usual_draft", f"{label.method}|{label.target}"))
+        found.append(("draft", f"usual:{label.method}|{label.target}"))
     elif label.draft and described.needs_draft:
         found.append(("draft", label.draft))
     if tree:

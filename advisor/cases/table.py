@@ -33,8 +33,9 @@ _LENGTHS: dict[Task | None, tuple[float, float]] = {
     None: (512.0, 900.0),
 }
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
-_WEIGHTS_AT_MOST = 0.85
-"""Of a card's memory: 0.9 is what an engine takes, and some of that is for KV."""
+_ALONE, _TOGETHER = 0.85, 0.7
+"""Of the memory that weights take where nobody says how many devices serve them: one card is filled as far as it goes,
+several are taken with room for KV."""
 _LIMIT = 256.0
 """vLLM's usual max_num_seqs."""
 _AT_A_LIMIT = 64.0
@@ -191,9 +192,12 @@ def _running(case: Case) -> float | None:
 
 
 def _needed_devices(weight_bytes: float, memory_gib: float) -> float:
-    """Devices a model is usually served on where nobody says: the next power of two that holds its weights."""
-    devices = 1.0
-    while devices < 8 and weight_bytes > _WEIGHTS_AT_MOST * memory_gib * 2.0**30 * devices:
+    """Devices a model is usually served on where nobody says: one that holds its weights, else a power of two that does
+    with room."""
+    memory, devices = memory_gib * 2.0**30, 1.0
+    if weight_bytes <= _ALONE * memory:
+        return devices
+    while devices < 8 and weight_bytes > _TOGETHER * memory * devices:
         devices *= 2
     return devices
 

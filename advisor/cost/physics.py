@@ -164,10 +164,12 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     import numpy as np
 
     older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
-    hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
+    # What a hybrid's step takes without a graph was timed whole: nothing of it comes on top.
+    hybrid = np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"])
+    pieces = np.where(c["hybrid"] > 0, hybrid, older)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
-    return _captured(c) * c["layers"] * (older + hybrid + beyond)
+    return _captured(c) * c["layers"] * (pieces + beyond)
 
 
 def _unsplit_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
@@ -176,13 +178,15 @@ def _unsplit_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
 
     Their kernel splits a request's KV over the card, and packs the query heads that share it, for one query token only.
     With more it works in tiles of a request and a KV head: few requests leave most of the card idle, and the heads of a
-    group each read the KV for themselves. Where prompts ride along in a step, plain tokens pay for that too.
+    group each read the KV for themselves. A sliding window is too short for that to matter, and where prompts ride along
+    in a step, plain tokens pay for it too.
     """
     import numpy as np
 
     kept = (1.0 - c["sglang"]) * (c["era"] >= 0.2) * np.maximum(c["older"], c["consumer"])
     tiles = running * np.maximum(1.0, c["kv_heads"] / c["tp"])
-    return kept * _kv_ms(c, p, running, context) * (p["unpacked_kv"] + p["unsplit_tiles"] / tiles)
+    full = {**c, "window_kv_bytes": 0.0}
+    return kept * _kv_ms(full, p, running, context) * (p["unpacked_kv"] + p["unsplit_tiles"] / tiles)
 
 
 def ragged_ms(c: Columns, p: Constants, running: Any, matched: Any) -> Any:

@@ -13,8 +13,8 @@ from advisor.cases.acceptance import MOST_POSITIONS, effect_names, lengths, nume
 from advisor.cases.table import Table
 
 USUAL_SD = {"method": 0.5, "drafter": 0.4, "family": 0.3, "copied": 0.6, "dataset": 0.2, "target": 0.2,
-            "target_method": 0.2, "draft": 0.35, "usual_draft": 0.35, "tree": 0.4, "engine": 0.15, "shorter": 0.4,
-            "publication": 0.3, "depth": 0.5}
+            "target_method": 0.2, "draft": 0.35, "tree": 0.4, "engine": 0.15, "shorter": 0.4, "publication": 0.3,
+            "depth": 0.5}
 """Standard deviations of the effects in logits where their estimate starts; it weighs as `_USUAL_WEIGHT` effects."""
 _USUAL_WEIGHT = 4.0
 _OWN = ("publication", "depth")

@@ -56,7 +56,7 @@ PRIORS: dict[str, Prior] = {
     "hybrid_older_layer_ms": Prior(0.445, 0.5, "ms", "a layer of a hybrid whose verify step is not captured, on cards "
                                    "before Hopper", "vllm-project/vllm issue 35387: 64 layers, 17.5 to 46 ms"),
     "hybrid_layer_ms": Prior(0.03, 0.7, "ms", "the same on later cards", _ASSUMED),
-    "unsplit_tiles": Prior(40.0, 0.6, "tiles", "requests times KV heads that keep a card busy where verifying does not "
+    "unsplit_tiles": Prior(13.0, 0.6, "tiles", "requests times KV heads that keep a card busy where verifying does not "
                            "split the KV", "verify attention 4.3 times as fast once split, at 4 KV heads (avesed/"
                            "vllm-ampere-optimized pull request 7); 39 times (vllm-project/vllm pull request 51995); why: "
                            "51320"),

@@ -24,16 +24,14 @@ def table_for(*rows: dict[str, Any]) -> Table:
     return table
 
 
-def draft_effects(label: Labels) -> list[tuple[str, str]]:
-    found = effect_names(label, tree=False, foreign=False)
-    return [(kind, name) for kind, name in found if kind in ("draft", "usual_draft")]
+def draft_effects(label: Labels) -> list[str]:
+    return [name for kind, name in effect_names(label, tree=False, foreign=False) if kind == "draft"]
 
 
 @pytest.mark.parametrize("draft", ["", "eagle-3-head", "official-eagle-3-head", "eagle-3", "eagle3-llama3.1-8b"])
 def test_the_head_of_a_methods_authors_is_one_head_by_all_its_names(draft: str) -> None:
-    assert draft_effects(Labels("eagle3", "chat", "", "llama-3.1-8b", draft)) == [
-        ("usual_draft", "eagle3|llama-3.1-8b")]
-    assert draft_effects(Labels("eagle3", "chat", "", "qwen3-8b", draft)) == [("usual_draft", "eagle3|qwen3-8b")]
+    assert draft_effects(Labels("eagle3", "chat", "", "llama-3.1-8b", draft)) == ["usual:eagle3|llama-3.1-8b"]
+    assert draft_effects(Labels("eagle3", "chat", "", "qwen3-8b", draft)) == ["usual:eagle3|qwen3-8b"]
 
 
 @pytest.mark.parametrize(("method", "draft"), [
@@ -41,7 +39,7 @@ def test_the_head_of_a_methods_authors_is_one_head_by_all_its_names(draft: str) 
     ("dflash", "dflash2"), ("draft_model", "llama-3.2-1b"),
 ])
 def test_anothers_head_and_a_draft_model_are_known_by_their_own_name(method: str, draft: str) -> None:
-    assert draft_effects(Labels(method, "chat", "", "llama-3.1-8b", draft)) == [("draft", draft)]
+    assert draft_effects(Labels(method, "chat", "", "llama-3.1-8b", draft)) == [draft]
 
 
 def test_rows_without_a_k_are_marked_and_have_a_depth_that_gives_their_length() -> None:
