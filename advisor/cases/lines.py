@@ -95,7 +95,8 @@ def kept_waiting(table: Table) -> dict[int, tuple[str]]:
     for i in np.flatnonzero((c["qps"] <= 0) & (c["running"] > np.where(c["k"] > 0, own, plain))):
         beside = f", {own[i]:,.0f} beside the drafter" if c["k"][i] > 0 and own[i] < plain[i] else ""
         asked = table.cases[i].load_value or c["running"][i]
-        found[int(i)] = (f"KV for about {plain[i]:,.0f} of the {asked:,.0f} requests fits at once{beside}: the rest waits",)
+        found[int(i)] = (f"KV for about {plain[i]:,.0f} of the {asked:,.0f} requests fits at once{beside}: the rest "
+                         "waits",)
     return found
 
 

@@ -150,7 +150,7 @@ def remarks(case: Case, card: CardFacts, target: TargetFacts, draft: DraftFacts,
     if case.n_gpus is None and case.tensor_parallel is None and devices > 1:
         fits = target.params * target.bits / 8.0 / 2.0**30 <= card.memory_gib * devices
         notes.append(f"n_gpus is null: {devices:.0f} x {card.name} are assumed, "
-                     + ("as many as hold the weights" if fits else "which do not hold the weights"))
+                     + ("as many as hold the weights with room for KV" if fits else "which do not hold the weights"))
     if case.load_kind is None:
         notes.append("no load is stated: one request at a time is assumed")
         variance += _LOAD**2

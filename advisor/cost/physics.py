@@ -178,8 +178,8 @@ def _unsplit_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
 
     Their kernel splits a request's KV over the card, and packs the query heads that share it, for one query token only.
     With more it works in tiles of a request and a KV head: few requests leave most of the card idle, and the heads of a
-    group each read the KV for themselves. A sliding window is too short for that to matter, and where prompts ride along
-    in a step, plain tokens pay for it too.
+    group each read the KV for themselves. A sliding window is too short for that to matter, and where prompts ride
+    along in a step, plain tokens pay for it too.
     """
     import numpy as np
 

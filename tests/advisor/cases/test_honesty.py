@@ -58,7 +58,8 @@ def test_devices_that_nobody_counted_are_counted_in_the_note() -> None:
     one = {"target": "Qwen/Qwen3-32B", "n_gpus": None, "tensor_parallel": None}
     assert predicted(**one)["note"] is None
     assert "2 x RTX PRO 6000" not in (predicted(**one, gpu="RTX PRO 6000")["note"] or "")
-    assert "2 x A100 PCIe 40GB" in predicted(**one, gpu="A100 PCIe 40GB")["note"]
+    assert "4 x A100 PCIe 40GB are assumed, as many as hold the weights with room for KV" in predicted(
+        **one, gpu="A100 PCIe 40GB")["note"]
 
 
 def test_requests_that_wait_because_kv_is_full_are_said() -> None:
@@ -88,7 +89,8 @@ def test_a_target_nobody_knows_is_predicted_less_surely_than_one_of_the_catalog(
 
 
 def test_a_target_nobody_knows_whose_own_layers_draft_is_taken_for_a_copy_of_one_that_has_them() -> None:
-    tuned = {"gpu": "RTX 3090", "n_gpus": 2, "tensor_parallel": 2, "quantization": "awq", "concurrency": 1, "draft": None}
+    tuned = {"gpu": "RTX 3090", "n_gpus": 2, "tensor_parallel": 2, "quantization": "awq", "concurrency": 1,
+             "draft": None}
     known = predicted(**tuned, target="Qwen/Qwen3.6-27B", method="mtp")
     copy = predicted(**tuned, target="acme/Tuned-27B", method="mtp")
     assert "the shape of Qwen/Qwen3" in copy["note"]

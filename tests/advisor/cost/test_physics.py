@@ -180,9 +180,8 @@ def unsplit(running: float, context: float, **case: Any) -> float:
 
 def test_verifying_reads_a_long_context_slowly_where_the_kernel_does_not_split_it() -> None:
     assert unsplit(1, 16_000) > 8 * unsplit(1, 1_000) > 0
-    assert unsplit(1, 16_000) > 8 * unsplit(16, 1_000) * 0.9
-    # Many requests keep the card busy by themselves: each costs less.
-    assert unsplit(64, 4_000) / 64 < 0.5 * unsplit(1, 4_000)
+    # As much KV of many requests keeps the card busy by itself.
+    assert unsplit(1, 16_000) > 3 * unsplit(16, 1_000) > 0
     assert unsplit(1, 16_000, engine="sglang") == pytest.approx(0.0)
     assert unsplit(1, 16_000, method="ngram") > 0
 
@@ -192,6 +191,6 @@ def test_one_token_a_request_is_read_as_fast_on_every_card() -> None:
     n = np.array([4.0])
     none, always = (step_times(c, CONSTANTS, n, np.array([share])).verify[0] for share in (0.0, 1.0))
     split = changed(c, older=0.0, consumer=0.0)
-    assert step_times(split, CONSTANTS, n, np.array([0.0])).baseline[0] == step_times(c, CONSTANTS, n,
-                                                                                     np.array([0.0])).baseline[0]
+    plain = [step_times(each, CONSTANTS, n, np.array([0.0])).baseline[0] for each in (c, split)]
+    assert plain[0] == plain[1]
     assert none < always
