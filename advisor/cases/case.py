@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +36,7 @@ LONGEST_TEXT = 300
 LONGEST_LINE = 1_000_000
 """Characters of a case's line; one of every field takes under a thousand."""
 _SHOWN = 60
+_OWN_LAYERS = re.compile(r"built-?in|native", re.IGNORECASE)
 _ROUNDED_UP = 1.03
 """Beyond k + 1 by so much a measured speed-up may be noise; by more it is of another setup."""
 
@@ -97,6 +99,12 @@ class Case:
     measured: tuple[LocalPoint, ...]
     notes: tuple[str, ...] = ()
     """What was stated and cannot be meant quite so, and what is taken instead."""
+
+    @property
+    def drafts_itself(self) -> bool:
+        """Whether the target's own multi-token-prediction layers draft, not those of a checkpoint beside it."""
+        own = self.draft is None or _OWN_LAYERS.search(self.draft) is not None
+        return own and method(self.method).drafter == "native"
 
 
 def _shown(value: object) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from advisor.cases.names import is_mixture, near_models, sizes_in_name, spellings, stored_bits
+from advisor.cases.names import families_in_name, is_mixture, near_models, sizes_in_name, spellings, stored_bits
 from advisor.cost.fitted import fitted_constants
 from profiles.catalog.gpus import Gpu, find_gpu
-from profiles.catalog.models import find_model
+from profiles.catalog.models import catalog_ids, find_model
 from profiles.catalog.shapes import ModelShape
 from profiles.errors import InputError
 from profiles.methods import Method, method
@@ -23,6 +23,8 @@ ASSUMED_GPU = "H100 SXM5 80GB"
 """What most published measurements were made on."""
 _PCIE_GBS = 32.0
 _TUNED_BYTES_PER_FLOP = 0.15
+_SAME_SIZE, _SAME_ACTIVE = 0.05, 0.2
+"""Logarithms that stated parameters (all, active) may be off those of the model they are taken for."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class TargetFacts:
     """Has linear-attention or Mamba layers."""
     mtp_params: float
     assumed: tuple[str, ...]
+    like: str = ""
+    """The catalog's model whose shape is assumed; empty where none is."""
 
 
 @dataclass(frozen=True)
@@ -155,15 +159,18 @@ def shape_named(name: str) -> ModelShape | None:
 
 
 def target_facts(
-    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
+    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None,
+    own_layers: bool = False,
 ) -> TargetFacts:
     """The target by name, with stated sizes where the name is not in the catalog.
+
+    own_layers: whether its own multi-token-prediction layers draft.
 
     Raises:
         InputError: a target whose size neither the catalog nor the case nor its name says, or a mixture of experts
             whose active parameters nobody states.
     """
-    found = _target_or_why(name, params_b, active_b, quantization, dtype)
+    found = _target_or_why(name, params_b, active_b, quantization, dtype, own_layers)
     if isinstance(found, str):
         raise InputError(found)
     return found
@@ -171,25 +178,56 @@ def target_facts(
 
 @lru_cache(maxsize=8192)
 def _target_or_why(
-    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
+    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None,
+    own_layers: bool,
 ) -> TargetFacts | str:
     try:
-        return _target(name, params_b, active_b, quantization, dtype)
+        return _target(name, params_b, active_b, quantization, dtype, own_layers)
     except InputError as error:
         return str(error)
 
 
 def _target(
-    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None
+    name: str | None, params_b: float | None, active_b: float | None, quantization: str | None, dtype: str | None,
+    own_layers: bool,
 ) -> TargetFacts:
     shape = shape_named(name) if name else None
     if shape is not None and params_b is not None and not 0.6 < shape.params / 1e9 / params_b < 1.7:
         # The name is another model's, or the catalog's entry is: what was stated about this one wins.
         shape = None
     stored = stored_bits(quantization, dtype, name)
+    if shape is None and own_layers:
+        total, active = sizes_in_name(name)
+        alike = _drafting_alike(name, params_b or total, active_b or active)
+        if alike is not None:
+            return replace(target_of(alike, stored), assumed=("shape",), like=alike.id)
     if shape is None:
         return _assumed_target(name, params_b, active_b, stored)
     return target_of(shape, stored)
+
+
+@lru_cache(maxsize=1024)
+def _drafting_alike(name: str | None, params_b: float | None, active_b: float | None) -> ModelShape | None:
+    """The catalog's model of this size (billions) that has multi-token-prediction layers: few families do, so that a
+    model whose own layers draft, under a name nobody knows, is most likely a tuned copy of it. None where none has, or
+    the name is another family's.
+    """
+    if params_b is None:
+        return None
+    called, near = families_in_name(name), []
+    for shape in _drafting_shapes():
+        size, dense = abs(math.log(shape.params / 1e9 / params_b)), shape.moe is None
+        active = 0.0 if dense or active_b is None else abs(math.log(shape.active_params / 1e9 / active_b))
+        alike = size <= _SAME_SIZE and active <= _SAME_ACTIVE and called <= families_in_name(shape.id)
+        if alike and dense is (active_b is None or active_b > 0.7 * params_b):
+            near.append((size, shape))
+    return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
+@lru_cache(maxsize=1)
+def _drafting_shapes() -> tuple[ModelShape, ...]:
+    known = (find_model(name) for name in catalog_ids())
+    return tuple(shape for shape in known if shape is not None and shape.mtp_layers)
 
 
 def target_of(

@@ -10,6 +10,7 @@ from advisor.cases.answer import answer
 from advisor.cases.case import FIELDS, Case, decode_line, parse_case
 from advisor.cases.model import Model, shipped_model
 from advisor.cases.table import Table, table_of
+from advisor.cost.gain import most_running
 from profiles.errors import InputError
 
 _BLOCK = 20_000
@@ -84,9 +85,24 @@ def refused(row_id: Any, message: str) -> dict[str, Any]:
             "probability_of_gain": None, "acceptance_length": None, "limited_by": None, "note": None, "error": message}
 
 
+def kept_waiting(table: Table) -> dict[int, tuple[str]]:
+    """What is said of the rows whose stated load is more than the KV memory holds at once, by row."""
+    import numpy as np
+
+    c = table.of
+    plain, own = (np.maximum(1.0, np.floor(most_running(c, speculating=with_draft))) for with_draft in (False, True))
+    found = {}
+    for i in np.flatnonzero((c["qps"] <= 0) & (c["running"] > np.where(c["k"] > 0, own, plain))):
+        beside = f", {own[i]:,.0f} beside the drafter" if c["k"][i] > 0 and own[i] < plain[i] else ""
+        asked = table.cases[i].load_value or c["running"][i]
+        found[int(i)] = (f"KV for about {plain[i]:,.0f} of the {asked:,.0f} requests fits at once{beside}: the rest "
+                         "waits",)
+    return found
+
+
 def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
     """The answers of a table's rows as prediction lines."""
-    found = answer(table, model)
+    found, waits = answer(table, model), kept_waiting(table)
     lines = []
     for i, case in enumerate(table.cases):
         numbers = (float(found.speedup[i]), float(found.low[i]), float(found.high[i]),
@@ -95,7 +111,7 @@ def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
             lines.append(refused(echoed(case.id), "the case's numbers are too large or too small to price: check its "
                                                   "lengths and sizes"))
             continue
-        notes = table.notes[i] if table.notes else ()
+        notes = (*(table.notes[i] if table.notes else ()), *waits.get(i, ()))
         lines.append({
             "id": echoed(case.id), "speedup": round(numbers[0], 5), "speedup_low": round(numbers[1], 5),
             "speedup_high": round(numbers[2], 5), "enable": bool(found.enable[i]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import lru_cache
 
 from profiles.catalog.models import catalog_ids
 
@@ -95,3 +96,15 @@ def near_models(name: str | None) -> str:
     known = {model_id.rsplit("/", 1)[-1].lower(): model_id for model_id in catalog_ids()}
     near = difflib.get_close_matches(name.rsplit("/", 1)[-1].lower(), known, n=3, cutoff=0.6)
     return f"; near it: {', '.join(known[key] for key in near)}" if near else ""
+
+
+def families_in_name(name: str | None) -> frozenset[str]:
+    """The catalog's families that a model's name is of or speaks of: `qwen` of `acme/Qwen3.6-Tuned`."""
+    words = re.findall(r"[a-z]+", name.rsplit("/", 1)[-1].lower()) if name else []
+    return frozenset(words) & _families()
+
+
+@lru_cache(maxsize=1)
+def _families() -> frozenset[str]:
+    firsts = (re.match(r"[a-z]+", model_id.rsplit("/", 1)[-1].lower()) for model_id in catalog_ids())
+    return frozenset(first.group() for first in firsts if first is not None)

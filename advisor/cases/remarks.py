@@ -41,7 +41,8 @@ _RELEASES = re.compile(r"\d+\.\d+|\bv[01]\b|20\d\d|main|nightly|latest|dev|branc
                        re.IGNORECASE)
 _WIDE = re.compile(r"none|unquantized|bf16|bfloat|fp16|float16|half|auto|native|16-?bit", re.IGNORECASE)
 _MOST_DEVICES = 64
-_OWN_LAYERS = re.compile(r"built-?in|native", re.IGNORECASE)
+_MOST_SEQS = 1024
+"""The largest max_num_seqs that an engine takes by itself (256 on smaller cards); more requests wait."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ def _not_run(case: Case) -> str | None:
     described = method(case.method)
     if case.engine != "vllm" or described.drafter == "none":
         return None
-    own = described.drafter == "native" and (case.draft is None or _OWN_LAYERS.search(case.draft) is not None)
-    return _refused(described.name, case.engine_version, case.target if own else None)
+    return _refused(described.name, case.engine_version, case.target if case.drafts_itself else None)
 
 
 def _devices(case: Case) -> str | None:
@@ -150,16 +150,22 @@ def remarks(case: Case, card: CardFacts, target: TargetFacts, draft: DraftFacts,
     if case.n_gpus is None and case.tensor_parallel is None and devices > 1:
         fits = target.params * target.bits / 8.0 / 2.0**30 <= card.memory_gib * devices
         notes.append(f"n_gpus is null: {devices:.0f} x {card.name} are assumed, "
-                     + ("as many as hold the weights" if fits else "which do not hold the weights"))
+                     + ("as many as hold the weights with room for KV" if fits else "which do not hold the weights"))
     if case.load_kind is None:
         notes.append("no load is stated: one request at a time is assumed")
+        variance += _LOAD**2
+    load = case.load_value or 0.0
+    if case.load_kind in ("batch_size", "concurrency") and load > _MOST_SEQS:
+        notes.append(f"{case.load_kind} is {load:,.0f}: engines run at most 256 to {_MOST_SEQS:,} requests at "
+                     "once unless told otherwise (max_num_seqs): priced as if all whose KV fits ran")
         variance += _LOAD**2
     if case.k is None:
         notes.append("k is null: the method's usual one is assumed")
         variance += _DEPTH**2
     if "shape" in target.assumed:
-        notes.append(f"the catalog does not know the target: a usual shape of {target.params / 1e9:.3g} billion "
-                     "parameters is assumed")
+        taken = f"the shape of {target.like}, which has this size and layers that draft," if target.like else (
+            f"a usual shape of {target.params / 1e9:.3g} billion parameters")
+        notes.append(f"the catalog does not know the target: {taken} is assumed")
         variance += _SHAPE**2
     if "active parameters" in target.assumed:
         notes.append("active_params_b is null: a tenth of the parameters is assumed")

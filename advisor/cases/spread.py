@@ -28,7 +28,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "requests": ("round_request_ms", "round_request_v0_ms", "round_request_sglang_ms", "round_request_old_sglang_ms",
                  "sync_request_ms"),
     "graphs": ("piecewise_layer_ms", "ragged_layer_ms", "hybrid_older_layer_ms", "hybrid_layer_ms",
-               "beyond_graph_layer_ms"),
+               "beyond_graph_layer_ms", "unsplit_tiles", "unpacked_kv"),
     "compute": ("verify_token_ms",),
     "experts": ("routing_temper",),
     "matching": ("match_rate",),

@@ -33,6 +33,9 @@ _LENGTHS: dict[Task | None, tuple[float, float]] = {
     None: (512.0, 900.0),
 }
 _ASSUMED_K = {"ngram": 4, "ngram_gpu": 4, "suffix": 16, "dflash": 15, "dspark": 5, "mtp": 2, "medusa": 3}
+_ALONE, _TOGETHER = 0.85, 0.7
+"""Of the memory that weights take where nobody says how many devices serve them: one card is filled as far as it goes,
+several are taken with room for KV."""
 _LIMIT = 256.0
 """vLLM's usual max_num_seqs."""
 _AT_A_LIMIT = 64.0
@@ -120,7 +123,7 @@ def _row(case: Case, known: Facts | None = None) -> tuple[list[float], Labels, t
     card, target, draft = known or _named(case)
     described = method(case.method)
     devices = float(case.tensor_parallel or case.n_gpus or 0)
-    devices = devices or _needed_devices(target.params * target.bits / 8, card.bandwidth_gbs)
+    devices = devices or _needed_devices(target.params * target.bits / 8, card.memory_gib)
     prompt_default, output_default = _LENGTHS[case.family if case.family in _LENGTHS else None]
     if case.load_kind == "qps":
         # Requests at a rate come from serving benchmarks, which ask for the sets' own answers' lengths.
@@ -169,7 +172,8 @@ def _row(case: Case, known: Facts | None = None) -> tuple[list[float], Labels, t
 
 
 def _named(case: Case) -> Facts:
-    target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype)
+    target = target_facts(case.target, case.target_params_b, case.active_params_b, case.quantization, case.dtype,
+                          case.drafts_itself)
     return card_facts(case.gpu), target, draft_facts(case.method, case.draft, case.draft_params_b, target)
 
 
@@ -187,11 +191,13 @@ def _running(case: Case) -> float | None:
     return _AT_A_LIMIT if limit else case.load_value
 
 
-def _needed_devices(weight_bytes: float, bandwidth_gbs: float) -> float:
-    """Devices a model is usually served on where nobody says: the next power of two that holds its weights."""
-    memory = 24e9 if bandwidth_gbs < 1200 else 70e9 if bandwidth_gbs < 4000 else 130e9
-    devices = 1.0
-    while devices < 8 and weight_bytes > 0.8 * memory * devices:
+def _needed_devices(weight_bytes: float, memory_gib: float) -> float:
+    """Devices a model is usually served on where nobody says: one that holds its weights, else a power of two that does
+    with room."""
+    memory, devices = memory_gib * 2.0**30, 1.0
+    if weight_bytes <= _ALONE * memory:
+        return devices
+    while devices < 8 and weight_bytes > _TOGETHER * memory * devices:
         devices *= 2
     return devices
 

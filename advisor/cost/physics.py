@@ -61,15 +61,22 @@ def pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, r
     compute = tokens * 2.0 * c["active"] / tp / rate
     q = p["overlap"]
     matrices = (read**q + compute**q) ** (1.0 / q)
-    shards = np.minimum(tp, np.maximum(1.0, c["kv_heads"]))
-    window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
-    kv = running * (context * c["kv_bytes"] + window * c["window_kv_bytes"]) / shards
-    kv = kv / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
+    kv = _kv_ms(c, p, running, context)
     # Recurrent layers read a request's state once and write it after every token, so that rejected ones can be undone.
     kv = kv + (running + tokens) * c["state"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     attention = tokens * context * 4.0 * c["hidden"] * c["layers"] / tp / (c["tflops16"] * 1e9 * p["attention_compute"])
     attention = np.where(c["hybrid"] > 0, 0.3 * attention, attention)
     return matrices + kv + attention + _communication(c, p, tokens)
+
+
+def _kv_ms(c: Columns, p: Constants, readers: Any, context: Any) -> Any:
+    """Reading the KV of so many requests once."""
+    import numpy as np
+
+    shards = np.minimum(c["tp"], np.maximum(1.0, c["kv_heads"]))
+    window = np.where(c["window"] > 0, np.minimum(context, c["window"]), 0.0)
+    kv = readers * (context * c["kv_bytes"] + window * c["window_kv_bytes"]) / shards
+    return kv / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
 
 
 def target_ms(c: Columns, p: Constants, tokens: Any, readers: Any, context: Any, routed_tokens: Any) -> Any:
@@ -133,6 +140,7 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     verify = verify + checking
     drafting = np.where(c["always_drafts"] > 0, 1.0, np.minimum(1.0, running * matched))
     verify = verify + drafting * _lost_graphs_ms(c, p, running, tokens) + ragged_ms(c, p, running, matched)
+    verify = verify + drafting * _unsplit_ms(c, p, running, context)
     return StepTimes(
         baseline=base,
         verify=verify,
@@ -156,10 +164,29 @@ def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
     import numpy as np
 
     older = np.where(c["older"] > 0, p["piecewise_layer_ms"], 0.0)
-    hybrid = np.where(c["hybrid"] > 0, np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"]), 0.0)
+    # What a hybrid's step takes without a graph was timed whole: nothing of it comes on top.
+    hybrid = np.where(c["older"] > 0, p["hybrid_older_layer_ms"], p["hybrid_layer_ms"])
+    pieces = np.where(c["hybrid"] > 0, hybrid, older)
     beyond = tokens / c["graph_tokens"] - 1.0
     beyond = np.where(running <= c["graph_tokens"], np.clip(beyond / 0.1, 0.0, 1.0), 0.0) * p["beyond_graph_layer_ms"]
-    return _captured(c) * c["layers"] * (older + hybrid + beyond)
+    return _captured(c) * c["layers"] * (pieces + beyond)
+
+
+def _unsplit_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
+    """What reading the KV takes longer for several query tokens of a request than for one: vLLM since its rewrite, on
+    cards without Hopper's attention kernel or the datacentre Blackwells'.
+
+    Their kernel splits a request's KV over the card, and packs the query heads that share it, for one query token only.
+    With more it works in tiles of a request and a KV head: few requests leave most of the card idle, and the heads of a
+    group each read the KV for themselves. A sliding window is too short for that to matter, and where prompts ride
+    along in a step, plain tokens pay for it too.
+    """
+    import numpy as np
+
+    kept = (1.0 - c["sglang"]) * (c["era"] >= 0.2) * np.maximum(c["older"], c["consumer"])
+    tiles = running * np.maximum(1.0, c["kv_heads"] / c["tp"])
+    full = {**c, "window_kv_bytes": 0.0}
+    return kept * _kv_ms(full, p, running, context) * (p["unpacked_kv"] + p["unsplit_tiles"] / tiles)
 
 
 def ragged_ms(c: Columns, p: Constants, running: Any, matched: Any) -> Any:

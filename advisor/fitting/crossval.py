@@ -14,7 +14,9 @@ from advisor.fitting.rows import Rows, acceptance_rows, case_of, open_rows, spee
 from advisor.fitting.train import NO_RESIDUAL, train
 from profiles.catalog.measurements import Measurement
 
-INNER_FOLDS = 4
+INNER_FOLDS = 8
+"""Of the publications that intervals are fitted on: a model that leaves a quarter of them out errs more than the one
+that is judged, which leaves out one, and makes its intervals too wide."""
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,12 @@ PRIORS: dict[str, Prior] = {
     "hybrid_older_layer_ms": Prior(0.445, 0.5, "ms", "a layer of a hybrid whose verify step is not captured, on cards "
                                    "before Hopper", "vllm-project/vllm issue 35387: 64 layers, 17.5 to 46 ms"),
     "hybrid_layer_ms": Prior(0.03, 0.7, "ms", "the same on later cards", _ASSUMED),
+    "unsplit_tiles": Prior(13.0, 0.6, "tiles", "requests times KV heads that keep a card busy where verifying does not "
+                           "split the KV", "verify attention 4.3 times as fast once split, at 4 KV heads (avesed/"
+                           "vllm-ampere-optimized pull request 7); 39 times (vllm-project/vllm pull request 51995); "
+                           "why: 51320"),
+    "unpacked_kv": Prior(0.3, 0.7, "times", "more KV traffic where the query heads of a group read it one by one",
+                         _ASSUMED),
     "suffix_drafted": Prior(4.0, 0.4, "tokens", "mean length of a suffix tree's draft where it has one", _ASSUMED),
     "draft_shards": Prior(4.0, 0.5, "devices", "beyond which sharding a draft model gains nothing", _ASSUMED),
     "draft_model_layer_ms": Prior(0.05, 0.4, "ms", "a layer of a draft model", "47 % of a Qwen3-8B step with a 0.6 B "

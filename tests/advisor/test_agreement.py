@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 from advisor.cases.lines import predict_rows
 from advisor.prediction import Pricing, price
 from advisor.situation import Situation
+from advisor.workload_load import little
 from profiles.catalog.gpus import find_gpu
 from profiles.catalog.models import find_model
 from profiles.catalog.releases import release
-from profiles.deployment import NO_SPECULATION, Deployment
+from profiles.deployment import NO_SPECULATION, Candidate, Deployment
 from profiles.schema import Quantity, Source
 from tests.advisor.situations import gpu_situation
 
@@ -175,3 +177,27 @@ def test_a_draft_model_that_nobody_measured_is_never_certain() -> None:
                                   sampling={"temperature": 0.0}))
     chances = [cell.probability_of_gain for cell in pricing.table if cell.k > 0 and cell.running <= 8]
     assert max(chances) < 0.99
+
+
+@pytest.mark.parametrize("rate", [4.0, 16.0])
+def test_at_a_rate_predict_prices_each_side_at_the_load_that_its_own_latency_keeps(rate: float) -> None:
+    """`advise` decides at the requests that run without speculation, and so leaves out what a lighter load adds."""
+    target, method, draft, _ = CANDIDATES[1]
+    pricing = asked("H100", target, method, draft, (3,), tasks="code", concurrency=None, arrival_rate_rps=rate)
+    candidate = pricing.candidates[0]
+    sides = ((NO_SPECULATION, 0), (candidate, 3))
+
+    def latency(arm: Candidate, k: int, running: float) -> float:
+        return pricing.request(arm, k, running).total_ms
+
+    loads = [little(rate, partial(latency, arm, k), pricing.limit(arm, k))[0] for arm, k in sides]
+    assert loads[1] < loads[0]
+    without, beside = (latency(arm, k, load) for (arm, k), load in zip(sides, loads, strict=True))
+    case = {"gpu": "H100", "n_gpus": 1, "tensor_parallel": 1, "target": target, "draft": draft, "method": method,
+            "engine": "vllm", "engine_version": "0.32.0", "k": 3, "prompt_len": 400, "output_len": 300,
+            "task_family": "code"}
+    at_rate, at_load = predict_rows([{**case, "qps": rate}, {**case, "concurrency": pricing.running}])
+    assert at_rate["speedup"] == pytest.approx(without / beside, rel=0.04)
+    decided = pricing.at(candidate, 3, pricing.running).speedup.value
+    assert decided == pytest.approx(at_load["speedup"], rel=0.01)
+    assert decided < at_rate["speedup"]

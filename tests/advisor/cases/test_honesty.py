@@ -55,6 +55,21 @@ def test_devices_that_nobody_counted_are_counted_in_the_note() -> None:
     assert "n_gpus" not in (predicted(n_gpus=None, tensor_parallel=None)["note"] or "")
     larger = {**large, "target": "meta-llama/Llama-3.1-405B-Instruct"}
     assert "which do not hold the weights" in predicted(**larger, n_gpus=None)["note"]
+    one = {"target": "Qwen/Qwen3-32B", "n_gpus": None, "tensor_parallel": None}
+    assert predicted(**one)["note"] is None
+    assert "2 x RTX PRO 6000" not in (predicted(**one, gpu="RTX PRO 6000")["note"] or "")
+    assert "4 x A100 PCIe 40GB are assumed, as many as hold the weights with room for KV" in predicted(
+        **one, gpu="A100 PCIe 40GB")["note"]
+
+
+def test_requests_that_wait_because_kv_is_full_are_said() -> None:
+    full = {"concurrency": 256, "prompt_len": 8000, "output_len": 500}
+    note = predicted(**full)["note"]
+    assert "of the 256 requests fits at once" in note
+    assert "beside the drafter: the rest waits" in note
+    assert "beside" not in predicted(**full, k=0)["note"]
+    assert predicted(**{**full, "concurrency": 8})["note"] is None
+    assert predicted(**{**full, "concurrency": None, "qps": 1})["note"] is None
 
 
 # --- names without a size --------------------------------------------------------------------------------------------
@@ -71,6 +86,19 @@ def test_a_target_nobody_knows_is_predicted_less_surely_than_one_of_the_catalog(
     assert width(size) > width(known)
     assert width(name) > width(known)
     assert "usual shape" in name["note"]
+
+
+def test_a_target_nobody_knows_whose_own_layers_draft_is_taken_for_a_copy_of_one_that_has_them() -> None:
+    tuned = {"gpu": "RTX 3090", "n_gpus": 2, "tensor_parallel": 2, "quantization": "awq", "concurrency": 1,
+             "draft": None}
+    known = predicted(**tuned, target="Qwen/Qwen3.6-27B", method="mtp")
+    copy = predicted(**tuned, target="acme/Tuned-27B", method="mtp")
+    assert "the shape of Qwen/Qwen3" in copy["note"]
+    assert copy["speedup"] == pytest.approx(known["speedup"], rel=0.1)
+    assert width(copy) > width(known)
+    for other in ({"target": "acme/Tuned-Llama-27B"}, {"target": "acme/Tuned-26B"}, {"draft": "acme/own-mtp-layers"}):
+        changes = {**tuned, "target": "acme/Tuned-27B", "method": "mtp", **other}
+        assert "usual shape" in predicted(**changes)["note"]
 
 
 def test_a_draft_model_nobody_knows_is_asked_its_size() -> None:
@@ -94,6 +122,7 @@ def test_a_draft_larger_than_its_target_is_refused_by_its_name_too() -> None:
     [
         ({"gpu": None, "n_gpus": None, "tensor_parallel": None}, "gpu is null"),
         ({"concurrency": None}, "no load is stated"),
+        ({"concurrency": 65536}, "concurrency is 65,536: engines run at most 256 to 1,024 requests at once"),
         ({"k": None}, "k is null"),
         ({"engine_version": "banana"}, "no release can be read"),
         ({"engine_version": "9.99.0"}, "after the newest known release"),

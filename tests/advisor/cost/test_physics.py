@@ -166,3 +166,31 @@ def test_the_first_engine_reads_the_kv_again_for_every_drafted_token() -> None:
         return float(times.verify[0] - times.baseline[0])
 
     assert growth("V0, 2024-10") > 2.0 * growth("0.10.1")
+
+
+def unsplit(running: float, context: float, **case: Any) -> float:
+    """What verifying takes longer on a card whose attention kernel splits the KV for one query token only."""
+    c = columns(gpu="A100 80GB", prompt_len=context, output_len=1, engine_version="0.20.0", **case)
+    n, matched = np.array([running]), np.array([1.0])
+    split = changed(c, older=0.0, consumer=0.0)
+    # The older card's graphs in pieces do not depend on the context: what is left is the KV's.
+    none = {**CONSTANTS, "piecewise_layer_ms": 0.0, "ragged_layer_ms": 0.0}
+    return float((step_times(c, none, n, matched).verify - step_times(split, none, n, matched).verify)[0])
+
+
+def test_verifying_reads_a_long_context_slowly_where_the_kernel_does_not_split_it() -> None:
+    assert unsplit(1, 16_000) > 8 * unsplit(1, 1_000) > 0
+    # As much KV of many requests keeps the card busy by itself.
+    assert unsplit(1, 16_000) > 3 * unsplit(16, 1_000) > 0
+    assert unsplit(1, 16_000, engine="sglang") == pytest.approx(0.0)
+    assert unsplit(1, 16_000, method="ngram") > 0
+
+
+def test_one_token_a_request_is_read_as_fast_on_every_card() -> None:
+    c = columns(gpu="A100 80GB", prompt_len=16_000, engine_version="0.20.0", method="ngram")
+    n = np.array([4.0])
+    none, always = (step_times(c, CONSTANTS, n, np.array([share])).verify[0] for share in (0.0, 1.0))
+    split = changed(c, older=0.0, consumer=0.0)
+    plain = [step_times(each, CONSTANTS, n, np.array([0.0])).baseline[0] for each in (c, split)]
+    assert plain[0] == plain[1]
+    assert none < always
