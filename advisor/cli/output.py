@@ -199,7 +199,7 @@ class _Placing:
 
 def _beside(path: Path) -> str:
     """What the name of a folder begins with that is made beside a file while it is written; a process id follows."""
-    return f".{path.name[:80]}.specadvise-"
+    return f".{path.name[:50]}.specadvise-"
 
 
 def _remove_left_behind(path: Path) -> None:
@@ -217,10 +217,11 @@ def _remove_left_behind(path: Path) -> None:
 def _runs(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
+    except PermissionError:
+        # It is of another user.
         return True
+    except (OSError, OverflowError):
+        return False
     return True
 
 

@@ -39,8 +39,6 @@ class Database:
         except ImportError as error:
             raise InputError("reading request logs needs duckdb: install it with `pip install duckdb`") from error
         self.Error: type[Exception] = duckdb.Error
-        self.notices_cut_gzip = int(duckdb.__version__.split(".")[0]) >= 2
-        """Releases before 2 end quietly where a gzip file does."""
         self._folder = tempfile.TemporaryDirectory(prefix="specadvise-")
         threads = min(THREADS, os.cpu_count() or 1)
         self._connection = duckdb.connect(config={

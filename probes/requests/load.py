@@ -26,6 +26,8 @@ _SAMPLED = 20_000
 _EXACT_INTERVALS = 3_000_000
 _ARRIVAL_BINS = 100_000
 _FINE_BINS = 1_000_000
+_SEARCHED = 8
+"""Times to a bin from which looking for its edge is less work than going through them."""
 _LOOKED_THROUGH = 20_000_000
 """Above so many rows the order and the ids are not looked at: both need every row at once."""
 Floats = npt.NDArray[np.float64]
@@ -113,10 +115,7 @@ def _impossible(table: Table, note: Note) -> None:
 
 
 def _order(table: Table, note: Note) -> None:
-    back, last = 0, None
-    for times in table.in_order("a"):
-        back += int(np.count_nonzero(times[1:] < times[:-1])) + (last is not None and times[0] < last)
-        last = times[-1]
+    back = table.behind("a")
     if back:
         note(f"{back:,} requests stand behind a later one in the log: the order is not used, the times are")
 
@@ -221,8 +220,8 @@ def load_of(table: Table, note: Note, tpot_s: float | None = None, ttft_s: float
     if column == "e":
         note("only the ends of requests are known: the rate is that of ends")
     if n < 2 or span <= 0:
-        return Load(duration_s=span, concurrency=_concurrency(table, note, tpot_s, ttft_s))
-    return Load(span, (n - 1) / span, _arrivals(table, column, low, span), _concurrency(table, note, tpot_s, ttft_s))
+        return Load(duration_s=span, concurrency=_concurrency(table, tpot_s, ttft_s))
+    return Load(span, (n - 1) / span, _arrivals(table, column, low, span), _concurrency(table, tpot_s, ttft_s))
 
 
 def _arrivals(table: Table, column: str, low: int, span: float) -> Arrivals:
@@ -249,6 +248,10 @@ def _binned(table: Table, column: str, low: int, width: float, span: float) -> F
     """Requests in each bin. Counted here and not by the table engine, for which a group of its own for each second is
     the dearest of all figures."""
     counts = np.zeros(int(span / width) + 1)
+    rising = table.rising(column)
+    if rising is not None and len(rising) > _SEARCHED * len(counts):
+        edges = low + np.arange(1, len(counts), dtype=np.int64) * int(width * 1e6)
+        return np.diff(np.searchsorted(rising, edges), prepend=0, append=len(rising)).astype(np.float64)
     for times in blocks(table.in_order(column)):
         # A quotient of whole numbers that a float holds has the right whole part; int64 division takes thrice as long.
         bins = ((times - low) / (width * 1e6)).astype(np.intp)
@@ -266,7 +269,7 @@ def _at_dispatch(table: Table) -> dict[str, Any] | None:
     return {"mean": mean, "p95": p95, "max": most, "basis": "running requests as the log states them at dispatch"}
 
 
-def _concurrency(table: Table, note: Note, tpot_s: float | None, ttft_s: float | None) -> dict[str, Any] | None:
+def _concurrency(table: Table, tpot_s: float | None, ttft_s: float | None) -> dict[str, Any] | None:
     files = "count(DISTINCT src)" if table.has("src") else "1"
     if table.has("s", "l") and table.database.one(
             f"SELECT count(*) > 0 AND {files} = 1 FROM r WHERE bad = 0 AND l >= s")[0]:
@@ -281,9 +284,6 @@ def _concurrency(table: Table, note: Note, tpot_s: float | None, ttft_s: float |
     if stated is not None:
         return stated
     if tpot_s is None or not table.has("a", "o"):
-        if tpot_s is None and table.has("a"):
-            note("the log holds no ends or latencies: running requests follow from a rate only with a time per output "
-                 "token (--tpot, and --ttft for the prefill)")
         return None
     end = f"(a + (({ttft_s or 0.0!r}) + greatest(o - 1, 0) * ({tpot_s!r})) * 1e6)::BIGINT"
     table.database.execute(f"CREATE OR REPLACE VIEW stated AS SELECT a, {end} AS e, bad FROM r")

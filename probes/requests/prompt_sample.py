@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probes.requests.reading import records_of
 from probes.requests.recognise import head
+from probes.requests.records import records_of
 from probes.requests.sources import expand
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, task_of, view_of
