@@ -15,6 +15,7 @@ from typing import Any
 
 from probes.requests.recognise import head
 from probes.requests.records import records_of
+from probes.requests.shapes import encodable
 from probes.requests.sources import expand
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, task_of, view_of
@@ -120,5 +121,5 @@ def _line(view: View) -> Mapping[str, Any]:
     plain = all(one["content"].strip() for one in view.messages or ()) and not view.tool_turns
     if view.messages and plain:
         # The answer is what the trial generates: a conversation ends with what the user said last.
-        return {"messages": list(view.messages), "task": task}
-    return {"prompt": view.prompt, "task": task}
+        return {"messages": [{name: encodable(said) for name, said in one.items()} for one in view.messages], "task": task}
+    return {"prompt": encodable(view.prompt), "task": task}

@@ -193,7 +193,12 @@ Format = TableFormat | RecordFormat
 
 def shown(text: str, most: int = 300) -> str:
     """Text of a log as evidence may hold it: one line of it, without what no UTF-8 has."""
-    return " ".join(text.split())[:most].encode("utf-8", "replace").decode()
+    return encodable(" ".join(text.split())[:most])
+
+
+def encodable(text: str) -> str:
+    """The text with question marks for halves of surrogate pairs, which a cut emoji leaves and no UTF-8 has."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def number(value: Any) -> float | None:

@@ -17,7 +17,7 @@ from typing import IO, Any, Literal, cast
 
 from probes.requests import zstd
 from profiles.errors import InputError
-from profiles.reading import refuse_no_file
+from profiles.reading import file_key, refuse_no_file
 
 Compression = Literal["none", "gzip", "zstd"]
 HEAD_BYTES = 1 << 18
@@ -69,7 +69,7 @@ def expand(names: Sequence[str], folder: Path) -> list[Source]:
     InputError where nothing is found, a file is empty or cannot be read.
     """
     found: list[Source] = []
-    seen: dict[tuple[int, int], int] = {}
+    seen: dict[object, int] = {}
     for name in names:
         if name == "-":
             found.append(_prepared(_spooled(folder), "stdin", folder))
@@ -81,8 +81,7 @@ def expand(names: Sequence[str], folder: Path) -> list[Source]:
             if os.path.isdir(path):
                 raise InputError(f"{path} is a folder: name its files, as in {os.path.join(path, '*.jsonl')!r}")
             refuse_no_file(Path(path), "a log or trace of requests")
-            place = os.stat(path)
-            first = seen.setdefault((place.st_dev, place.st_ino), len(found))
+            first = seen.setdefault(file_key(Path(path)), len(found))
             if first < len(found):
                 found[first] = found[first].noted(f"is named more than once (also as {Path(path).name}): it is read "
                                                   "once")
