@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.requests import figures
-from probes.requests.load import Load, clean, load_of
+from probes.requests.cleaning import clean
+from probes.requests.load import Load, load_of
 from probes.requests.models import models, only, say_pooled
 from probes.requests.plan import Plan
 from probes.requests.reading import Reading
