@@ -18,6 +18,7 @@ from probes.requests.sources import Source, damaged, first_line
 from probes.requests.table import Table
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
+from profiles.errors import InputError
 
 PLACES_NAMED = 5
 
@@ -146,6 +147,9 @@ class Reading:
 
     def by_records(self, form: RecordFormat, head: Head, number: int, source: Source) -> None:
         """A document or log by its own reader."""
+        if form.refused:
+            raise InputError(f"{source.shown} is {form.title}: there are no requests in it; give the log or trace with one "
+                             "request a line or record")
         bad: list[Bad] = []
 
         def good() -> Iterator[tuple[int, Any]]:

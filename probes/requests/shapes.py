@@ -186,6 +186,8 @@ class RecordFormat:
     rank: int = 50
     as_columns: Callable[[Head], Any] | None = None
     """The plan (`plan.Plan`) by which the table engine reads the file where no tokenizer is asked for, or None."""
+    refused: bool = False
+    """Whether such a file is taken for a request log by mistake; `title` says what it is."""
 
 
 Format = TableFormat | RecordFormat

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from probes.requests.shapes import Found, Head, Recogniser, RecordFormat
-from profiles.errors import InputError
+from probes.requests.shapes import Head, Recogniser, RecordFormat
 
 
 def _servegen(head: Head) -> bool:
@@ -36,17 +32,14 @@ def _sglang_log(head: Head) -> bool:
         or ("sglang" in line.lower() and "server_args" in line) for line in head.lines)
 
 
-def _refused(name: str, title: str, recognises: Recogniser, *, text: bool = False) -> RecordFormat:
-    def read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
-        raise InputError(f"this is {title}: there are no requests in it; give the log or trace with one request a "
-                         "line or record")
-
-    return RecordFormat(name=name, title=title, recognises=recognises, read=read, text=text, rank=10)
+def _refused(name: str, title: str, recognises: Recogniser) -> RecordFormat:
+    return RecordFormat(name=name, title=title, recognises=recognises, read=lambda records: iter(()),
+                        refused=True, rank=10)
 
 
 FORMATS = (
-    _refused("servegen", "ServeGen's statistics per time window (rates or length histograms)", _servegen, text=True),
+    _refused("servegen", "ServeGen's statistics per time window (rates or length histograms)", _servegen),
     _refused("gpu_samples", "samples of a GPU's memory and use", _gpu),
     _refused("metadata", "the description of a run", _metadata),
-    _refused("sglang_log", "the log of an SGLang server, which names no request", _sglang_log, text=True),
+    _refused("sglang_log", "the log of an SGLang server, which names no request", _sglang_log),
 )
