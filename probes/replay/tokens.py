@@ -104,7 +104,8 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
     temperatures = {r.temperature for r in found.requests}
     notes = sorted(tokenizer.notes)
     if len(once) < len(paths):
-        notes.append(f"{counted(len(paths) - len(once), 'name')} led to a file that was named already: each is read once")
+        notes.append(f"{counted(len(paths) - len(once), 'name')} led to a file that was named already: each is read "
+                     "once")
     if len(temperatures - {None}) > 1:
         notes.append("the records were drawn at several temperatures: acceptance is that of the mix")
     models = Counter(r.model for r in found.requests if r.model)

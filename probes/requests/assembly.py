@@ -47,8 +47,8 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     ttft, tpot = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests"), figures.tpot_ms(table)
     if rows:
         _say_what_is_of_which(reading, len(sources), [words for words, known in (
-            ("the arrival rate", found.rate_rps), ("lengths", prompt or output), ("running requests", found.concurrency),
-            ("times to the first token", ttft), ("times per output token", tpot)) if known is None])
+            ("the arrival rate", found.rate_rps), ("running requests", found.concurrency),
+            ("lengths", prompt or output), ("times to the first token", ttft), ("times per output token", tpot)) if known is None])
     if (total.requests and not rows) or (prompt is None and output is None):
         prompt = prompt or _lengths(total.prompt)
         output = output or _lengths(total.output)
@@ -62,8 +62,8 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
                                         if total.concurrency else {"basis": "not in the log"})
     if found.duration_s is not None and "mean" not in concurrency and options.tpot_ms is None and table.has("a"):
-        reading.note("the log holds no ends or latencies: running requests follow from a rate only with a time per output "
-                     "token (--tpot, and --ttft for the prefill)")
+        reading.note("the log holds no ends or latencies: running requests follow from a rate only with a time per "
+                     "output token (--tpot, and --ttft for the prefill)")
     named = models(reading)
     say_pooled(reading, named)
     for message in _implausible(total.engine):
@@ -108,12 +108,13 @@ def _say_what_is_of_which(reading: Reading, files: int, missing: Sequence[str]) 
     if other.requests:
         reading.note(f"{other.requests:,} requests stand in {documents} as totals alone and are not among the {rows:,} "
                      "counted here: give such documents to a run of their own")
-    stated = {"the arrival rate": other.rate, "lengths": other.prompt or other.output, "running requests": other.concurrency,
-              "times to the first token": other.ttft, "times per output token": other.tpot}
+    stated = {"the arrival rate": other.rate, "running requests": other.concurrency,
+              "lengths": other.prompt or other.output, "times to the first token": other.ttft,
+              "times per output token": other.tpot}
     taken = [words for words in missing if stated[words]]
     if taken:
-        reading.note(f"{', '.join(taken)}: as {documents} states them; the other figures are of the {rows:,} requests of "
-                     "other files")
+        reading.note(f"{', '.join(taken)}: as {documents} states them; the other figures are of the {rows:,} requests "
+                     "of other files")
     for column, words in (("a", "arrival times"), ("p", "prompt tokens"), ("o", "output tokens")):
         known = table.ends(column)[2] if files > 1 and table.has(column) else 0
         if 0 < known < rows:

@@ -19,7 +19,8 @@ LOOKED_THROUGH_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
 _FLAG = re.compile(rb":\s*(?:true|false)\b")
 _KEY_BYTES = 200
-_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
+_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+                   rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
 """What cuts a text in the middle of an emoji leaves behind."""
 
 

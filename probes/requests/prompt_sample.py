@@ -121,5 +121,6 @@ def _line(view: View) -> Mapping[str, Any]:
     plain = all(one["content"].strip() for one in view.messages or ()) and not view.tool_turns
     if view.messages and plain:
         # The answer is what the trial generates: a conversation ends with what the user said last.
-        return {"messages": [{name: encodable(said) for name, said in one.items()} for one in view.messages], "task": task}
+        messages = [{name: encodable(said) for name, said in one.items()} for one in view.messages]
+        return {"messages": messages, "task": task}
     return {"prompt": encodable(view.prompt), "task": task}

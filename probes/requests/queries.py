@@ -1,5 +1,5 @@
-"""A plan as queries of the table engine: where it reads a file's columns, what a row of the table of requests is made of,
-and why a row is none."""
+"""A plan as queries of the table engine: where it reads a file's columns, what a row of the table of requests is made
+of, and why a row is none."""
 
 from __future__ import annotations
 

@@ -148,8 +148,8 @@ class Reading:
     def by_records(self, form: RecordFormat, head: Head, number: int, source: Source) -> None:
         """A document or log by its own reader."""
         if form.refused:
-            raise InputError(f"{source.shown} is {form.title}: there are no requests in it; give the log or trace with one "
-                             "request a line or record")
+            raise InputError(f"{source.shown} is {form.title}: there are no requests in it; give the log or trace with "
+                             "one request a line or record")
         bad: list[Bad] = []
 
         def good() -> Iterator[tuple[int, Any]]:

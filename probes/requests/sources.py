@@ -63,8 +63,8 @@ class Source:
 
 
 def expand(names: Sequence[str], folder: Path) -> list[Source]:
-    """The files that `names` mean: paths, globs, `-` for stdin; `folder` is for copies that have to be made. A file that
-    several of them lead to is one.
+    """The files that `names` mean: paths, globs, `-` for stdin; `folder` is for copies that have to be made. A file
+    that several of them lead to is one.
 
     InputError where nothing is found, a file is empty or cannot be read.
     """

@@ -9,7 +9,8 @@ from tests.probes.requests.synthetic_logs import azure, document, jsonl, write
 
 LOG = "".join(
     f"INFO 07-01 13:54:{second:02d} [loggers.py:118] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation "
-    "throughput: 20.0 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n"
+    "throughput: 20.0 tokens/s, Running: 4 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: "
+    "0.0%\n"
     '(APIServer pid=1) INFO:     127.0.0.1:1 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n' for second in (5, 15, 25))
 TRACE = [(float(i), 100, 10) for i in range(5)]
 
