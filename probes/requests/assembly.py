@@ -46,9 +46,10 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     total = _together(reading.totals)
     ttft, tpot = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests"), figures.tpot_ms(table)
     if rows:
-        _say_what_is_of_which(reading, len(sources), [words for words, known in (
-            ("the arrival rate", found.rate_rps), ("running requests", found.concurrency),
-            ("lengths", prompt or output), ("times to the first token", ttft), ("times per output token", tpot)) if known is None])
+        _say_what_is_of_which(reading, len(sources), {
+            "the arrival rate": found.rate_rps is None, "running requests": found.concurrency is None,
+            "lengths": prompt is None and output is None, "times to the first token": ttft is None,
+            "times per output token": tpot is None})
     if (total.requests and not rows) or (prompt is None and output is None):
         prompt = prompt or _lengths(total.prompt)
         output = output or _lengths(total.output)
@@ -99,8 +100,8 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     )
 
 
-def _say_what_is_of_which(reading: Reading, files: int, missing: Sequence[str]) -> None:
-    """Of several files: which figures are of which, where they are not of all. missing: figures that no row gives."""
+def _say_what_is_of_which(reading: Reading, files: int, missing: Mapping[str, bool]) -> None:
+    """Of several files: which figures are of which, where they are not of all. missing: whether no row gives it."""
     table, rows = reading.table, reading.table.good()
     apart = [one for one in reading.totals if not reading.lines[one.file][0]]
     other = _together(apart)
@@ -111,7 +112,7 @@ def _say_what_is_of_which(reading: Reading, files: int, missing: Sequence[str]) 
     stated = {"the arrival rate": other.rate, "running requests": other.concurrency,
               "lengths": other.prompt or other.output, "times to the first token": other.ttft,
               "times per output token": other.tpot}
-    taken = [words for words in missing if stated[words]]
+    taken = [words for words, lacks in missing.items() if lacks and stated[words]]
     if taken:
         reading.note(f"{', '.join(taken)}: as {documents} states them; the other figures are of the {rows:,} requests "
                      "of other files")
