@@ -128,9 +128,9 @@ def write_together(files: Mapping[Path, str]) -> None:
             made += [one for one in (path.parent, *path.parent.parents) if not one.exists() and one not in made]
             path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as locks:
-            alone = all([locks.enter_context(_only_writer(folder))
-                         for folder in sorted({path.parent.resolve() for path in files})])
-            for path in files if alone else ():
+            held = {folder: locks.enter_context(_only_writer(folder))
+                    for folder in sorted({path.parent.resolve() for path in files})}
+            for path in files if all(held.values()) else ():
                 _remove_left_behind(path)
             try:
                 for path, text in files.items():

@@ -17,7 +17,7 @@ _NO_TIME_S = 4.9e9
 _FAR_WIDTHS = 20.0
 _SAMPLED = 20_000
 _LOOKED_THROUGH = 20_000_000
-"""Above so many rows the order and the ids are not looked at: both need every row at once."""
+"""Above so many rows ids are not looked at: that needs every row at once."""
 Note = Callable[[str], None]
 
 

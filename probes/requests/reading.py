@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from probes.requests.misread import numbers_are_booleans, only_python_reads
@@ -68,19 +67,22 @@ class Reading:
         except refused as error:
             if container == "parquet":
                 raise damaged(source, "Parquet", error) from error
-            if plan.head.quoted or (container == "jsonl"
-                                    and only_python_reads(self.table.database, plan, source)):
-                in_python(source)
-            else:
-                self._tolerantly(plan, source, number, in_python)
+            self._again(plan, source, number, in_python)
             return
         self._count_rows(plan, source, number, 0)
 
-    def _tolerantly(self, plan: Plan, source: Source, number: int, in_python: Read) -> None:
+    def _again(self, plan: Plan, source: Source, number: int, in_python: Read) -> None:
+        """A file that the strict reading has refused."""
+        database, rejected = self.table.database, 0
         try:
-            rejected = self.table.load(plan, source, number, tolerant=True)
-        except self.table.database.Error as error:
+            for_python = plan.head.quoted or (plan.head.container == "jsonl"
+                                              and only_python_reads(database, plan, source))
+            if not for_python:
+                rejected = self.table.load(plan, source, number, tolerant=True)
+        except database.Error as error:
             self.note(f"{source.name} was read line by line: {first_line(source, error)}")
+            for_python = True
+        if for_python:
             in_python(source)
             return
         if rejected:

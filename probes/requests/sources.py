@@ -160,7 +160,8 @@ def _sound_gzip(source: Source, folder: Path) -> Source:
         fault = _copied(_gunzipped(source), kept.write)
     if not copy.stat().st_size:
         raise damaged(source, "gzip")
-    return replace(source, path=copy, compression="none").noted(fault or ENDS_EARLY)
+    source = replace(source, path=copy, compression="none")
+    return source.noted(fault) if fault else source
 
 
 def _copied(parts: Generator[bytes, None, str | None], write: Callable[[bytes], object]) -> str | None:
@@ -175,11 +176,14 @@ def _copied(parts: Generator[bytes, None, str | None], write: Callable[[bytes], 
 
 def _gunzipped(source: Source) -> Generator[bytes, None, str | None]:
     """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged. Returns what is wrong
-    with it; None where nothing is."""
-    unpacker, begun, members = zlib.decompressobj(wbits=_GZIP_BITS), False, 0
+    with it; None where nothing is, nothing at all where only zeros fill it up."""
+    unpacker, begun, members, filled = zlib.decompressobj(wbits=_GZIP_BITS), False, 0, False
     with source.path.open("rb") as packed:
         for rest in iter(lambda: packed.read(_PIECE), b""):
-            while rest := rest if begun else rest.lstrip(b"\0"):
+            while rest:
+                rest = rest if begun else rest.lstrip(b"\0")
+                if filled := not rest:
+                    break
                 before = unpacker.copy()
                 try:
                     part = unpacker.decompress(rest)
@@ -194,7 +198,7 @@ def _gunzipped(source: Source) -> Generator[bytes, None, str | None]:
                 begun, rest = not unpacker.eof, unpacker.unused_data if unpacker.eof else b""
                 if unpacker.eof:
                     unpacker, members = zlib.decompressobj(wbits=_GZIP_BITS), members + 1
-    return ENDS_EARLY if begun else None
+    return ENDS_EARLY if begun else "" if filled else None
 
 
 def _bytewise(unpacker: Any, rest: bytes) -> Iterator[bytes]:

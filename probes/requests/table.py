@@ -79,13 +79,25 @@ class Table:
         yield from (one for one in (found if whole is None else (whole,)) if len(one))
 
     def behind(self, column: str) -> int:
-        """How many values of the good rows stand behind a larger one in the log."""
+        """How many values of the good rows stand behind a larger one in the log they are of."""
+        if self.has("src"):
+            return self._behind_in_files(column)
         count, last = 0, None
         for values in self.in_order(column):
             count += int(np.count_nonzero(values[1:] < values[:-1])) + (last is not None and bool(values[0] < last))
             last = values[-1]
         if not count:
             self._rising.add(column)
+        return count
+
+    def _behind_in_files(self, column: str) -> int:
+        count, before = 0, {"v": np.empty(0, np.int64), "src": np.empty(0, np.int16)}
+        for start in range(0, self.count(), CHUNK):
+            found = self.database.arrays(f"SELECT {column} AS v, src FROM r WHERE rowid BETWEEN {start} AND "
+                                         f"{start + CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")
+            values, files = (np.concatenate((before[name], found[name])) for name in ("v", "src"))
+            count += int(np.count_nonzero((values[1:] < values[:-1]) & (files[1:] == files[:-1])))
+            before = {"v": values[-1:], "src": files[-1:]}
         return count
 
     def rising(self, column: str) -> np.ndarray | None:
