@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from probes.requests.database import Database
+from probes.requests.database import Arrays, Database
 from probes.requests.plan import FAILED, REASONS, Plan
 from probes.requests.queries import COLUMNS, ENGINE_CLOCK, rows_sql
 from probes.requests.shapes import Row
@@ -91,7 +91,8 @@ class Table:
         return count
 
     def _behind_in_files(self, column: str) -> int:
-        count, before = 0, {"v": np.empty(0, np.int64), "src": np.empty(0, np.int16)}
+        count = 0
+        before: Arrays = {"v": np.empty(0, np.int64), "src": np.empty(0, np.int16)}
         for start in range(0, self.count(), CHUNK):
             found = self.database.arrays(f"SELECT {column} AS v, src FROM r WHERE rowid BETWEEN {start} AND "
                                          f"{start + CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")
