@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from probes.requests.texts import View, view_of
 from profiles.errors import InputError
 
 PLACES_NAMED = 5
+_MEASURED = 50
+"""Records whose size tells how many a file has, about."""
 
 CountTokens = Callable[[str], float]
 Read = Callable[[Source], None]
@@ -145,6 +148,7 @@ class Reading:
                         self._offer(view, found.model)
                 yield Bad(found.reason, line) if isinstance(found, Bad) else found
 
+        self.signals.share = _share_looked_at(plan.head, source)
         self._take(rows(), source, number)
 
     def by_records(self, form: RecordFormat, head: Head, number: int, source: Source) -> None:
@@ -219,5 +223,6 @@ class Reading:
 
 def _share_looked_at(head: Head, source: Source) -> float:
     """Looking at a text costs more than reading it: of many only so many are looked at."""
-    mean = sum(map(len, head.lines)) / len(head.lines) if head.lines else 1.0
+    sizes = [len(json.dumps(one, default=str)) for one in head.records[:_MEASURED]] or [len(line) for line in head.lines]
+    mean = sum(sizes) / len(sizes) if sizes else 1.0
     return min(1.0, LOOKED_AT / max(1.0, source.size / max(mean, 1.0)))
