@@ -302,6 +302,15 @@ class Deployment(Schema):
     trial: Trial = Trial()
     sources: Sources = Sources()
 
+    @field_validator("workload")
+    @classmethod
+    def _busy_hour_is_no_quieter(cls, value: Workload) -> Workload:
+        usual, busy = value.concurrency, value.concurrency_p95
+        if usual is not None and busy is not None and busy < usual:
+            raise ValueError(f"concurrency_p95 ({busy:g}) is below concurrency ({usual:g}), and the busy hour has at "
+                             "least the usual load: correct one of them, or leave concurrency_p95 out")
+        return value
+
     @field_validator("candidates")
     @classmethod
     def _each_once(cls, value: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

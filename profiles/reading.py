@@ -41,6 +41,15 @@ def refuse_no_file(path: Path, expected: str, name: str | None = None) -> None:
         raise InputError(f"{name} is no regular file: expected {expected}; name the right file")
 
 
+def file_key(path: Path) -> object:
+    """What is the same for all names and links that lead to one file, and no other's."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return path
+    return found.st_dev, found.st_ino
+
+
 def read_whole(path: Path, expected: str, most: int, *, packed: bool = False, name: str | None = None) -> bytes:
     """All of a file of at most `most` bytes. Links are followed.
 

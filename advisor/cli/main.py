@@ -15,6 +15,7 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
+from profiles.printable import plain
 
 _NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _interrupts: list[int] = []
@@ -57,7 +58,7 @@ def _open_streams() -> None:
 def _complain(message: str, named: bool = True) -> None:
     """One sentence on stderr, or nothing where stderr takes none."""
     try:
-        sys.stderr.write(("specadvise: " if named else "") + _shortened(message) + "\n")
+        sys.stderr.write(("specadvise: " if named else "") + plain(_shortened(message), lines=True) + "\n")
         sys.stderr.flush()
     except OSError:
         _abandon(sys.stderr)

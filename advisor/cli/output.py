@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from profiles.errors import InputError
+from profiles.printable import escaped, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,12 +38,12 @@ def quiet_option(command: F) -> F:
 def say(message: str, quiet: bool = False) -> None:
     """One line of progress on stderr."""
     if not quiet:
-        click.echo(message, err=True)
+        click.echo(plain(message), err=True)
 
 
-def print_json(document: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(document: Any, *, one_line: bool = False) -> None:
+    """One JSON document on stdout; on a line of its own where several follow one another."""
+    click.echo(escaped(json.dumps(document, indent=None if one_line else 2, ensure_ascii=False, allow_nan=False)))
 
 
 class Terminal(NamedTuple):
@@ -127,8 +128,10 @@ def write_together(files: Mapping[Path, str]) -> None:
             made += [one for one in (path.parent, *path.parent.parents) if not one.exists() and one not in made]
             path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as locks:
-            for folder in sorted({path.parent.resolve() for path in files}):
-                locks.enter_context(_only_writer(folder))
+            held = {folder: locks.enter_context(_only_writer(folder))
+                    for folder in sorted({path.parent.resolve() for path in files})}
+            for path in files if all(held.values()) else ():
+                _remove_left_behind(path)
             try:
                 for path, text in files.items():
                     _refuse_what_is_no_file(path)
@@ -160,7 +163,7 @@ class _Placing:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._folder: str | None = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:80]}.")
+        self._folder: str | None = tempfile.mkdtemp(dir=path.parent, prefix=f"{_beside(path)}{os.getpid()}-")
         self.staged = os.path.join(self._folder, "new")
         self._old = os.path.join(self._folder, "old")
 
@@ -194,6 +197,34 @@ class _Placing:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def _beside(path: Path) -> str:
+    """What the name of a folder begins with that is made beside a file while it is written; a process id follows."""
+    return f".{path.name[:50]}.specadvise-"
+
+
+def _remove_left_behind(path: Path) -> None:
+    """Take away what runs that were killed while they wrote this file left beside it: a second name of the old one and
+    a new one that never got its place. Only for who holds the folder: nobody else is writing there then."""
+    begin = _beside(path)
+    with os.scandir(path.parent) as entries:
+        names = [one.name for one in entries if one.name.startswith(begin) and one.is_dir(follow_symlinks=False)]
+    for name in names:
+        process = name[len(begin):].partition("-")[0]
+        if process.isdecimal() and not _runs(int(process)):
+            shutil.rmtree(path.parent / name, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        # It is of another user.
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def _refuse_what_is_no_file(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"cannot write {path}: a folder of that name is there; move it away or choose another place, "
@@ -204,18 +235,19 @@ def _refuse_what_is_no_file(path: Path) -> None:
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """Holds the folder itself locked, so that no lock file is left behind; does nothing where there are no locks."""
+def _only_writer(folder: Path) -> Iterator[bool]:
+    """Holds the folder itself locked, so that no lock file is left behind; False where there are no locks."""
     try:
         import fcntl
     except ImportError:
-        yield
+        yield False
         return
-    handle = os.open(folder, os.O_RDONLY)
+    locked, handle = False, os.open(folder, os.O_RDONLY)
     try:
         for tries_left in range(_LOCK_TRIES, -1, -1):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                locked = True
                 break
             except BlockingIOError:
                 if not tries_left:
@@ -225,7 +257,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
             except OSError:
                 # Some network file systems know no locks.
                 break
-        yield
+        yield locked
     finally:
         os.close(handle)
 

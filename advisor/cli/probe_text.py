@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from advisor.cli.output import rich_console
+from profiles.printable import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,13 +26,13 @@ def show_table(title: str, rows: Rows, notes: Sequence[str]) -> None:
     from rich.text import Text
 
     console = rich_console()
-    console.print(Text(title, style="bold"))
+    console.print(Text(plain(title), style="bold"))
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
         # Text, not str: names from outside may hold [brackets] that rich would read as markup.
-        table.add_row(Text(f"  {name}", style="cyan"), Text(value))
+        table.add_row(Text(f"  {name}", style="cyan"), Text(plain(value)))
     console.print(table)
     show_notes(console, notes)
 
@@ -43,7 +44,7 @@ def show_notes(console: Console, notes: Iterable[str]) -> None:
 
     for note in notes:
         row = Table.grid(padding=(0, 1))
-        row.add_row(Text("  note:", style="yellow"), Text(note))
+        row.add_row(Text("  note:", style="yellow"), Text(plain(note)))
         console.print(row)
 
 

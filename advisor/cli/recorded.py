@@ -37,7 +37,7 @@ def with_recorded(deployment: Deployment, evidence: Sequence[Evidence]) -> tuple
     workload = deployment.workload
     filled: dict[str, Any] = {}
     notes = []
-    for field, value, said in _known(recorded):
+    for field, value, said in _known(recorded, workload.concurrency or 0.0):
         if field not in workload.model_fields_set:
             filled[field] = value
             notes.append(f"{said} as the recorded requests show")
@@ -51,7 +51,8 @@ def with_recorded(deployment: Deployment, evidence: Sequence[Evidence]) -> tuple
     return deployment.model_copy(update={"workload": workload.model_copy(update=filled)}), tuple(notes)
 
 
-def _known(recorded: RequestsEvidence) -> list[tuple[str, Any, str]]:
+def _known(recorded: RequestsEvidence, usual: float) -> list[tuple[str, Any, str]]:
+    """What the requests tell, by field. usual: the load that the deployment states, which no peak is below."""
     found: list[tuple[str, Any, str]] = []
     text = recorded.text
     if text is not None and text.tasks:
@@ -67,6 +68,6 @@ def _known(recorded: RequestsEvidence) -> list[tuple[str, Any, str]]:
     if cached is not None and cached.note.startswith(_COUNTED_CACHE):
         found.append(("prefix_cache_hit_rate", cached.value, f"prefix cache hit rate not stated: {cached.value:.2f}"))
     mean, peak = recorded.concurrency.get("mean"), recorded.concurrency.get("p95")
-    if mean and peak and peak >= mean:
+    if mean and peak and peak >= max(mean, usual):
         found.append(("concurrency_p95", float(peak), f"peak load not stated: {peak:.1f} running requests"))
     return found

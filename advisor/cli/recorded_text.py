@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.cli.output import rich_console
 from advisor.cli.probe_text import show_notes
+from profiles.printable import plain
 
 if TYPE_CHECKING:
     from profiles.recorded import AcceptanceCurve, RecordedAcceptance
@@ -28,7 +29,7 @@ def show_recorded(found: RecordedAcceptance) -> None:
             console.print(Text(f"  {name} tokens: mean {lengths.mean:.0f}, p50 {lengths.p50:.0f}, "
                                f"p95 {lengths.p95:.0f}, longest {lengths.max:.0f}"))
     for reason, count in found.skipped.items():
-        console.print(Text(f"  left out: {count}, {reason} ({', '.join(found.skipped_lines.get(reason, ()))})"))
+        console.print(Text(plain(f"  left out: {count}, {reason} ({', '.join(found.skipped_lines.get(reason, ()))})")))
     most = max((point.k for curve in found.curves for point in curve.by_k), default=0)
     ks = [k for k in _KS_SHOWN if k < most] + [most] if most else []
     table = Table(box=None, padding=(0, 2), pad_edge=False, title_justify="left",
@@ -42,7 +43,7 @@ def show_recorded(found: RecordedAcceptance) -> None:
     for curve in ordered[:_ROWS]:
         last = curve.by_k[-1]
         length = last.acceptance_length
-        table.add_row(Text(f"  {name_of(curve)}"), f"{last.matched_share.value:.0%}",
+        table.add_row(Text(plain(f"  {name_of(curve)}")), f"{last.matched_share.value:.0%}",
                       *(f"{curve.by_k[k - 1].acceptance_length.value:.2f}" for k in ks),
                       f"{length.low:.2f}-{length.high:.2f}")
     console.print(table)
@@ -50,8 +51,9 @@ def show_recorded(found: RecordedAcceptance) -> None:
         console.print(Text(f"  and {len(ordered) - _ROWS} settings with less (all of them with --format json)"))
     for best in found.best:
         if best.task is not None and best.k == most:
-            console.print(Text(f"  best for {best.task.value}: {setting(best.method, best.draft, best.settings)}, "
-                               f"{best.acceptance_length.value:.2f} tokens per step at k={best.k}"))
+            console.print(Text(plain(
+                f"  best for {best.task.value}: {setting(best.method, best.draft, best.settings)}, "
+                f"{best.acceptance_length.value:.2f} tokens per step at k={best.k}")))
     show_notes(console, found.notes)
 
 

@@ -6,6 +6,8 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from profiles.printable import plain
+
 if TYPE_CHECKING:
     from advisor.verdict import Promise, Verification
     from profiles.evidence import ServerEvidence
@@ -21,12 +23,12 @@ def text_of(result: Verification, server: ServerEvidence) -> str:
     rows = [(one.verdict, one.code.replace("_", " "), one.sentence) for one in result.promises]
     for verdict, code, sentence in [*rows, *(("note", "server", note) for note in server.notes)]:
         head = f"  {verdict:<10} {code:<19} "
-        lines += textwrap.wrap(_plain(sentence), WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
+        lines += textwrap.wrap(plain(sentence), WIDTH, initial_indent=head, subsequent_indent=" " * len(head),
                                break_long_words=False, break_on_hyphens=False)
     if result.yields:
         lines.append("  With the acceptance seen, at this load: " + ", ".join(
             f"k = {one.k} {one.gain:.2f} times" for one in result.yields) + " no speculation.")
-    lines += textwrap.wrap(result.advice, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines += textwrap.wrap(plain(result.advice), WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
 
@@ -48,16 +50,11 @@ def markdown_of(result: Verification, server: ServerEvidence) -> str:
 def _server(server: ServerEvidence) -> str:
     version = f" {server.engine_version}" if server.engine_version else ""
     span = f"{server.window_s:.3g} s" if server.window_s > 0 else "counts of an unknown span"
-    return f"{_plain(server.engine + version)} at {_plain(server.url)}, {span}"
-
-
-def _plain(text: str) -> str:
-    """Names come from the server: no control character reaches the terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return f"{plain(server.engine + version)} at {plain(server.url)}, {span}"
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"([|<>\[\]`*_\\])", r"\\\1", _plain(text))
+    return re.sub(r"([|<>\[\]`*_\\])", r"\\\1", plain(text))
 
 
 def _quantity(found: Quantity | None, one: Promise) -> str:

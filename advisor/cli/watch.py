@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.output import say
+from advisor.cli.output import print_json, say
 from profiles.errors import InputError
+from profiles.printable import plain
 
 if TYPE_CHECKING:
     from advisor.cli.server_source import Access
@@ -104,9 +104,9 @@ def _document(found: Quantity | None) -> dict[str, Any] | None:
 
 def _print(line: dict[str, Any], output_format: str) -> None:
     if output_format == "json":
-        click.echo(json.dumps(line, ensure_ascii=False, allow_nan=False))
+        print_json(line, one_line=True)
     else:
-        click.echo(text_of(line))
+        click.echo(plain(text_of(line)))
 
 
 def text_of(line: dict[str, Any]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 from advisor.intervals import shown_apart
 from advisor.record import Record
+from profiles.printable import plain as plain
 from profiles.schema import Quantity, Source
 
 SOURCE_WORDS: Final[dict[Source, str]] = {
@@ -40,17 +40,6 @@ LIMIT_WORDS: Final[dict[str, str]] = {
     "nothing": "",
 }
 """Why a candidate loses, by `Priced.limited_by`."""
-
-
-def plain(text: str, *, lines: bool = False) -> str:
-    """Text without control, bidirectional or surrogate characters, so that a model's name cannot drive a terminal.
-
-    `lines` keeps line breaks and tabs (for the config).
-    """
-    keep = "\n\t" if lines else ""
-    return "".join(
-        c if c in keep or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "�" for c in text
-    )
 
 
 def times(value: float | None) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 from probes.replay.recordings import Recording, Recordings, read_recordings
 from probes.replay.tokenizing import TargetTokenizer, load_tokenizer
 from profiles.errors import InputError
+from profiles.reading import file_key
+from profiles.schema import counted
 from profiles.traffic import pooled
 from profiles.workload import Lengths, Task
 
@@ -70,7 +72,10 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
 
     Raises InputError: unreadable files, texts without a target, no request with two output tokens.
     """
-    found = read_recordings(paths, lenient)
+    once: dict[object, Path] = {}
+    for path in paths:
+        once.setdefault(file_key(path), path)
+    found = read_recordings(list(once.values()), lenient)
     if limit is not None:
         found.requests = found.requests[:limit]
     texts = any(_is_text(r) for r in found.requests)
@@ -98,6 +103,9 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
                          "of two tokens and more")
     temperatures = {r.temperature for r in found.requests}
     notes = sorted(tokenizer.notes)
+    if len(once) < len(paths):
+        notes.append(f"{counted(len(paths) - len(once), 'name')} led to a file that was named already: each is read "
+                     "once")
     if len(temperatures - {None}) > 1:
         notes.append("the records were drawn at several temperatures: acceptance is that of the mix")
     models = Counter(r.model for r in found.requests if r.model)
@@ -108,7 +116,7 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
         notes.append(f"{len(requests)} records hold {different} distinct requests: intervals take all copies of one as "
                      "one observation")
     return TokenRequests(
-        requests, found, tuple(p.name for p in paths),
+        requests, found, tuple(p.name for p in once.values()),
         tuple(models),
         next(iter(temperatures)) if len(temperatures) == 1 else None, notes)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probes.requests import figures
-from probes.requests.load import Load, clean, load_of
+from probes.requests.cleaning import clean
+from probes.requests.load import Load, load_of
 from probes.requests.models import models, only, say_pooled
 from probes.requests.plan import Plan
 from probes.requests.reading import Reading
@@ -43,21 +44,27 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
     output, outputs = figures.lengths(table, "o")
     ratio = outputs / prompts if prompts and outputs else None
     total = _together(reading.totals)
-    totals_only = bool(total.requests) and not rows
-    if total.requests and rows:
-        reading.note(f"{total.requests:,} requests of documents without rows are left out of the figures: give those "
-                     "documents to a run of their own")
-    if totals_only or (prompt is None and output is None):
+    ttft, tpot = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests"), figures.tpot_ms(table)
+    if rows:
+        _say_what_is_of_which(reading, len(sources), {
+            "the arrival rate": found.rate_rps is None, "running requests": found.concurrency is None,
+            "lengths": prompt is None and output is None, "times to the first token": ttft is None,
+            "times per output token": tpot is None})
+    if (total.requests and not rows) or (prompt is None and output is None):
         prompt = prompt or _lengths(total.prompt)
         output = output or _lengths(total.output)
+        if total.lengths_note and (prompt or output):
+            reading.note(total.lengths_note)
         if ratio is None and prompt is not None and output is not None:
             ratio = output.mean / prompt.mean
     if prompt is None and output is None and (rows or total.requests):
         reading.note("no token counts in it: state lengths with --prompt-len and --output-len, or in the deployment")
-    ttft = figures.mean_of(table, "ttft", ("ttft",), 1000.0, "mean over requests") or _ms(total.ttft, _stated(reading))
-    tpot = figures.tpot_ms(table) or _ms(total.tpot, _stated(reading))
+    ttft, tpot = ttft or _ms(total.ttft, _stated(reading)), tpot or _ms(total.tpot, _stated(reading))
     concurrency = found.concurrency or ({**total.concurrency, "basis": total.concurrency_basis}
                                         if total.concurrency else {"basis": "not in the log"})
+    if found.duration_s is not None and "mean" not in concurrency and options.tpot_ms is None and table.has("a"):
+        reading.note("the log holds no ends or latencies: running requests follow from a rate only with a time per "
+                     "output token (--tpot, and --ttft for the prefill)")
     named = models(reading)
     say_pooled(reading, named)
     for message in _implausible(total.engine):
@@ -91,6 +98,28 @@ def evidence_of(reading: Reading, sources: Sequence[Source], forms: Sequence[For
         engine=dict(total.engine) if total.engine else None,
         notes=tuple(reading.notes),
     )
+
+
+def _say_what_is_of_which(reading: Reading, files: int, missing: Mapping[str, bool]) -> None:
+    """Of several files: which figures are of which, where they are not of all. missing: whether no row gives it."""
+    table, rows = reading.table, reading.table.good()
+    apart = [one for one in reading.totals if not reading.lines[one.file][0]]
+    other = _together(apart)
+    documents = ", ".join(dict.fromkeys(_bare(one.file) for one in apart))
+    if other.requests:
+        reading.note(f"{other.requests:,} requests stand in {documents} as totals alone and are not among the {rows:,} "
+                     "counted here: give such documents to a run of their own")
+    stated = {"the arrival rate": other.rate, "running requests": other.concurrency,
+              "lengths": other.prompt or other.output, "times to the first token": other.ttft,
+              "times per output token": other.tpot}
+    taken = [words for words, lacks in missing.items() if lacks and stated[words]]
+    if taken:
+        reading.note(f"{', '.join(taken)}: as {documents} states them; the other figures are of the {rows:,} requests "
+                     "of other files")
+    for column, words in (("a", "arrival times"), ("p", "prompt tokens"), ("o", "output tokens")):
+        known = table.ends(column)[2] if files > 1 and table.has(column) else 0
+        if 0 < known < rows:
+            reading.note(f"{words} are known of {known:,} of the {rows:,} requests: their figures are of those alone")
 
 
 def _s(milliseconds: float | None) -> float | None:
@@ -188,6 +217,7 @@ def _together(totals: Sequence[Total]) -> Total:
         ttft=mean([(one.ttft, one.requests) for one in timed]),
         tpot=mean([(one.tpot, one.requests) for one in timed]),
         latency=mean([(one.latency, one.requests) for one in timed]), statistic=statistic, concurrency=concurrency,
+        lengths_note=next((one.lengths_note for one in totals if one.lengths_note), ""),
         concurrency_basis=next((one.concurrency_basis for one in totals if one.concurrency_basis), "")
         + (" (several documents, weighted by their durations)" if load is not None and len(spans) > 1 else ""),
         models=tuple(dict.fromkeys(name for one in totals for name in one.models)),

@@ -39,8 +39,6 @@ class Database:
         except ImportError as error:
             raise InputError("reading request logs needs duckdb: install it with `pip install duckdb`") from error
         self.Error: type[Exception] = duckdb.Error
-        self.notices_cut_gzip = int(duckdb.__version__.split(".")[0]) >= 2
-        """Releases before 2 end quietly where a gzip file does."""
         self._folder = tempfile.TemporaryDirectory(prefix="specadvise-")
         threads = min(THREADS, os.cpu_count() or 1)
         self._connection = duckdb.connect(config={
@@ -73,7 +71,8 @@ class Database:
 
     def with_gaps(self, query: str) -> tuple[Arrays, Arrays]:
         """Columns as arrays, and for each that lacks values where they are missing (bool, True for none)."""
-        found = self._connection.execute(query).fetchnumpy()
+        # Gathered by all threads and copied once: a stream hands over a little at a time, and arrays grow with it.
+        found = self._connection.sql(query).fetchnumpy()
         gaps = {name: np.asarray(column.mask) for name, column in found.items()
                 if isinstance(column, np.ma.MaskedArray) and column.mask.any()}
         return {name: np.asarray(column) for name, column in found.items()}, gaps

@@ -12,11 +12,12 @@ from pathlib import Path
 from probes.requests import Options
 from probes.requests.database import connect
 from probes.requests.plan import Plan, mapped_format, plan_of
+from probes.requests.queries import COLUMNS, columns_of
 from probes.requests.reading import Reading
 from probes.requests.recognise import format_of, head, named_format
 from probes.requests.shapes import Format, Head, RecordFormat
 from probes.requests.sources import Source, expand
-from probes.requests.table import COLUMNS, Table, columns_of
+from probes.requests.table import Table
 from probes.requests.tokens import counter
 
 
@@ -41,7 +42,7 @@ def loaded(names: Sequence[str], options: Options) -> Iterator[Loaded]:
         forms = [_format(one, options) for one in heads]
         plans = [_plan(form, one, options) for form, one in zip(forms, heads, strict=True)]
         columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
-        reading = Reading(Table(database, columns, len(sources)), count_tokens, Path(folder), options.model)
+        reading = Reading(Table(database, columns, len(sources)), count_tokens, options.model)
         for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
             for note in (*source.notes, *form.notes):
                 reading.note(note)

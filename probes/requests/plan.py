@@ -8,17 +8,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from probes.requests.clock import BEYOND_S, moment, unit_by_size
-from probes.requests.database import named
-from probes.requests.shapes import FIELDS, SECONDS, Bad, Head, Place, Places, Row, TableFormat, number, plain, shown
+from probes.requests.shapes import (
+    FIELDS,
+    SECONDS,
+    Bad,
+    Doubled,
+    Head,
+    Place,
+    Places,
+    Row,
+    TableFormat,
+    number,
+    plain,
+    shown,
+)
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 from profiles.schema import MAX_TOKENS
 
-_FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled", "aborted")
+FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled", "aborted")
 
 NO_PROMPT, NO_OUTPUT, NO_TIME, NO_LATENCY = "no prompt tokens", "no output tokens", "no readable time", "no latency"
 ABSURD = "a token count below 0 or beyond belief"
 BOOLEAN = "true or false where a number belongs"
+TWICE = "a key that stands twice"
 NOTHING = "none of the format's columns"
 NO_OBJECT = "no JSON object"
 BEYOND_BELIEF = "a time or duration beyond belief"
@@ -123,6 +136,8 @@ def row_of(plan: Plan, record: Any) -> Row | Bad:
     """One record by the plan, the same answer as the table engine's."""
     if not isinstance(record, dict):
         return Bad(NO_OBJECT)
+    if any(_stands_twice(record, place.parts) for places in plan.fields.values() for place in places):
+        return Bad(TWICE)
     values = {name: _value(record, places, time=FIELDS[name] == "time") for name, places in plan.fields.items()}
     if any(isinstance(found, bool) for name in _NEVER_BOOLEAN if name in plan.fields
            for found in _found(record, plan.fields[name])):
@@ -181,6 +196,15 @@ def _durations(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
 _NEVER_BOOLEAN = ("prompt", "output", "arrival", "end")
 
 
+def _stands_twice(record: Mapping[str, Any], parts: tuple[str, ...]) -> bool:
+    found: Any = record
+    for part in parts:
+        if isinstance(found, Doubled) and part in found.twice:
+            return True
+        found = found.get(part) if isinstance(found, dict) else None
+    return False
+
+
 def _found(record: Mapping[str, Any], places: tuple[Resolved, ...]) -> Iterator[Any]:
     """What stands at each place, None where nothing does."""
     for place in places:
@@ -218,95 +242,4 @@ def _failed(status: Any) -> bool:
     if status is None:
         return False
     code = number(status)
-    return code >= 400 if code is not None else str(status).lower() in _FAILED_WORDS
-
-
-_ZONE = re.compile(r":\d\d(\.\d+)?\s*([A-Za-z]|[+-]\d\d)")
-ZONED = "TIMESTAMPTZ"
-"""A TIMESTAMP passes over the zone that a text states; what states none is taken as UTC (`database.connect`)."""
-
-
-# --- in SQL --------------------------------------------------------------------------------------------------------
-def _clock(plan: Plan, place: Resolved) -> str:
-    """Reading zones costs as much again as reading the times: only where the file states any."""
-    values = plan.head.values.get(plain(".".join(place.parts)), ())
-    return ZONED if any(_ZONE.search(str(value)) for value in values) else "TIMESTAMP"
-
-
-def column_type(plan: Plan, place: Resolved, *, tolerant: bool) -> str:
-    """The type a column is read as. The tolerant reading takes texts and tries to cast them."""
-    if place.unit == "name" or (tolerant and plan.head.container == "csv"):
-        return "VARCHAR"
-    if place.unit == "iso":
-        return _clock(plan, place) if plan.head.container == "csv" else "VARCHAR"
-    return "BIGINT" if place.unit == "count" and plan.head.container == "csv" else "DOUBLE"
-
-
-def expressions(plan: Plan, *, tolerant: bool) -> dict[str, str]:
-    """SQL of each field of the file, in the units of FIELDS; times in microseconds."""
-    return {name: _coalesced([_expression(plan, one, name, tolerant) for one in places])
-            for name, places in plan.fields.items()}
-
-
-def _coalesced(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
-
-
-def _expression(plan: Plan, place: Resolved, field: str, tolerant: bool) -> str:
-    if place.unit == "text":
-        return place.sql.format(*(".".join(map(named, parts)) for parts, _ in place.leaves))
-    value = ".".join(map(named, place.parts))
-    typed = column_type(plan, place, tolerant=tolerant)
-    if tolerant and plan.head.container == "csv":
-        # A bare cast would be made by the reader itself, which refuses the row and does not say why.
-        value = f"nullif({value}, '')"
-    parquet = plan.head.container == "parquet"
-    if place.unit == "name":
-        return f"nullif({value}::VARCHAR, '')"
-    if place.unit == "iso":
-        return f"epoch_us({value})" if typed in (ZONED, "TIMESTAMP") else f"epoch_us(try_cast({value} AS {ZONED}))"
-    if parquet:
-        value = f"CASE WHEN typeof({value}) <> 'BOOLEAN' THEN {value} END"
-    if typed == "VARCHAR" or parquet:
-        value = f"try_cast({value} AS DOUBLE)"
-        typed = "DOUBLE"
-    scale = SECONDS.get(place.unit, 1.0)
-    if FIELDS[field] == "time":
-        factor = round(scale * 1e6, 9)
-        scaled = value if factor == 1 else f"({value} * {factor!r})"
-        return f"try_cast({scaled} AS BIGINT)"
-    if FIELDS[field] == "count":
-        # Checked and made whole where it is stored: once a row, and only as a DOUBLE or BIGINT until then.
-        return value
-    finite = f"CASE WHEN isfinite({value}) THEN {value} END"
-    return finite if scale == 1 else f"({finite}) * {scale!r}"
-
-
-def reason_sql(plan: Plan, *, tolerant: bool = False) -> str:
-    """SQL of the number of the reason why a row is no request; 0 where it is one, FAILED where it did not succeed."""
-    have = plan.fields
-    csv = tolerant and plan.head.container == "csv"
-    failed = []
-    if "status" in have:
-        words = ", ".join(f"'{word}'" for word in _FAILED_WORDS)
-        failed.append(f"coalesce(try_cast(status AS DOUBLE) >= 400 OR lower(status) IN ({words}), false)")
-    if plan.format.failed:
-        failed.append(plan.format.failed)
-    end = " ".join(f"WHEN {condition} THEN {FAILED}" for condition in failed) + " ELSE 0 END"
-    lengths = [one for one in ("prompt", "output") if one in have]
-    absent = {name: f"({name} IS NULL OR NOT isfinite({name}))" if FIELDS[name] == "count" else f"{named(name)} IS NULL"
-              for name in have}
-    cases = [(7, "excess IS NOT NULL")] if csv else []
-    cases.append((1, " AND ".join(absent.values())))
-    cases += [(i, absent[need]) for i, need in ((2, "prompt"), (3, "output")) if need in plan.needs]
-    cases += [(4, f"(isfinite({one}) AND {one} NOT BETWEEN 0 AND {MAX_TOKENS})") for one in lengths]
-    cases += [(i, absent[need]) for i, need in ((5, "arrival"), (6, "latency")) if need in plan.needs]
-    slow = "CASE " + " ".join(f"WHEN {condition} THEN {code}" for code, condition in cases) + " " + end
-    # Nearly all rows are good: one test says so, and the reasons are gone through for the others only.
-    good = [f"{one} BETWEEN 0 AND {MAX_TOKENS}" if one in lengths else f"{named(one)} IS NOT NULL"
-            for one in (*lengths, *(n for n in plan.needs if n not in lengths))]
-    if not good or set(lengths) - set(plan.needs):
-        return slow
-    good += ["excess IS NULL"] if csv else []
-    good += [f"NOT ({condition})" for condition in failed]
-    return f"CASE WHEN {' AND '.join(good)} THEN 0 ELSE {slow} END"
+    return code >= 400 if code is not None else str(status).lower() in FAILED_WORDS

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probes.requests.reading import records_of
 from probes.requests.recognise import head
+from probes.requests.records import records_of
+from probes.requests.shapes import encodable
 from probes.requests.sources import expand
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, task_of, view_of
@@ -120,5 +121,6 @@ def _line(view: View) -> Mapping[str, Any]:
     plain = all(one["content"].strip() for one in view.messages or ()) and not view.tool_turns
     if view.messages and plain:
         # The answer is what the trial generates: a conversation ends with what the user said last.
-        return {"messages": list(view.messages), "task": task}
-    return {"prompt": view.prompt, "task": task}
+        messages = [{name: encodable(said) for name, said in one.items()} for one in view.messages]
+        return {"messages": messages, "task": task}
+    return {"prompt": encodable(view.prompt), "task": task}

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from probes.requests.booleans import numbers_are_booleans
-from probes.requests.plan import NO_OBJECT, NOTHING, TOO_LONG, Plan, checked, name_in, row_of
-from probes.requests.shapes import Bad, Head, Note, RecordFormat, Row, Total, shown
+from probes.requests.misread import numbers_are_booleans, only_python_reads
+from probes.requests.plan import NO_OBJECT, NOTHING, TWICE, Plan, checked, name_in, row_of
+from probes.requests.queries import bad_lines, malformed
+from probes.requests.records import NOT_JSON, NOT_UTF8, physical_lines, records_of
+from probes.requests.shapes import Bad, Doubled, Head, Note, RecordFormat, Row, Total, shown
 from probes.requests.signals import LOOKED_AT, LOOKED_AT_BYTES, Signals
-from probes.requests.sources import (
-    DAMAGE,
-    DOCUMENT_BYTES,
-    ENDS_EARLY,
-    Source,
-    is_whole,
-    lines_of,
-    open_text,
-    unpacked,
-    whole,
-)
-from probes.requests.table import Table, bad_lines, malformed
+from probes.requests.sources import Source, damaged, first_line
+from probes.requests.table import Table
 from probes.requests.text_sample import drawn_records
 from probes.requests.texts import View, view_of
+from profiles.errors import InputError
 
 PLACES_NAMED = 5
-_CHUNK = 4 << 20
-_QUOTED_LINES = 20
-"""Lines that a quoted field may span."""
-NOT_JSON, NOT_UTF8 = "not JSON", "not UTF-8"
+_MEASURED = 50
+"""Records whose size tells how many a file has, about."""
 
 CountTokens = Callable[[str], float]
+Read = Callable[[Source], None]
 
 
 @dataclass
@@ -45,7 +34,6 @@ class Reading:
 
     table: Table
     count_tokens: CountTokens
-    folder: Path
     model: str | None = None
     """The one model whose requests are wanted."""
     signals: Signals = field(default_factory=Signals)
@@ -68,48 +56,38 @@ class Reading:
         places += [f"{source.shown}:{line}" for line in list(lines)[:max(0, PLACES_NAMED - len(places))]]
 
     # --- the table engine's way ------------------------------------------------------------------------------------
-    def by_table(self, plan: Plan, source: Source, number: int,
-                 otherwise: Callable[[Source], None] | None = None) -> None:
-        """A file of rows. What the strict reading refuses is read again tolerantly, or in Python where quotes may
-        hide a line's end; `otherwise` says how, in place of the plan's own way."""
-        container = plan.head.container
+    def by_table(self, plan: Plan, source: Source, number: int, otherwise: Read | None = None) -> None:
+        """A file of rows, strictly. What that refuses is read again tolerantly, or in Python where quotes may hide a
+        line's end or the table engine would misread a line; `otherwise` says how, in place of the plan's own way."""
+        container, refused = plan.head.container, self.table.database.Error
         in_python = otherwise or (lambda one: self.in_python(plan, one, number))
-        if plan.in_python or (container == "jsonl" and numbers_are_booleans(plan, source)):
+        if plan.in_python or container not in ("csv", "jsonl", "parquet") or (
+                container == "jsonl" and numbers_are_booleans(plan, source)):
             in_python(source)
             return
-        if source.compression == "gzip" and not self.table.database.notices_cut_gzip and not is_whole(source):
-            source = unpacked(source, self.folder)
-            for note in source.notes:
-                self.note(note)
         try:
-            if container == "csv":
-                try:
-                    self.table.load(plan, source, number, tolerant=False)
-                except self.table.database.Error:
-                    if plan.head.quoted:
-                        in_python(source)
-                        return
-                    self._tolerantly(plan, source, number)
-                    return
-            elif container in ("jsonl", "parquet"):
-                self.table.load(plan, source, number, tolerant=True)
-            else:
-                in_python(source)
-                return
-        except self.table.database.Error as error:
-            if source.compression == "gzip":
-                copy = unpacked(source, self.folder)
-                for note in copy.notes:
-                    self.note(note)
-                self.by_table(plan, copy, number, otherwise)
-                return
-            self.note(f"{source.shown} was read line by line: {str(error).splitlines()[0][:160]}")
-            in_python(source)
+            self.table.load(plan, source, number, tolerant=False)
+        except refused as error:
+            if container == "parquet":
+                raise damaged(source, "Parquet", error) from error
+            self._again(plan, source, number, in_python)
             return
         self._count_rows(plan, source, number, 0)
 
-    def _tolerantly(self, plan: Plan, source: Source, number: int) -> None:
-        rejected = self.table.load(plan, source, number, tolerant=True)
+    def _again(self, plan: Plan, source: Source, number: int, in_python: Read) -> None:
+        """A file that the strict reading has refused."""
+        database, rejected = self.table.database, 0
+        try:
+            for_python = plan.head.quoted or (plan.head.container == "jsonl"
+                                              and only_python_reads(database, plan, source))
+            if not for_python:
+                rejected = self.table.load(plan, source, number, tolerant=True)
+        except database.Error as error:
+            self.note(f"{source.name} was read line by line: {first_line(source, error)}")
+            for_python = True
+        if for_python:
+            in_python(source)
+            return
         if rejected:
             self.refuse(NOT_UTF8, rejected, source, self.table.rejected())
         self._count_rows(plan, source, number, rejected)
@@ -127,14 +105,15 @@ class Reading:
             self._look(source, plan)
 
     def _place(self, plan: Plan, source: Source, reasons: dict[str, int]) -> None:
+        database = self.table.database
         rejected = self.table.rejected() if plan.head.container == "csv" else []
-        rows = bad_lines(self.table, plan, source, PLACES_NAMED)
-        lines = _physical(source, {n for found in rows.values() for n in found}, plan.head, set(rejected))
+        rows = bad_lines(database, plan, source, PLACES_NAMED)
+        lines = physical_lines(source, {n for found in rows.values() for n in found}, plan.head, set(rejected))
         nothing = reasons.pop(NOTHING, 0)
         for reason, count in reasons.items():
             self.refuse(reason, count, source, [lines.get(n, n) for n in rows.get(reason, [])])
         if nothing:
-            torn = malformed(self.table, source) if plan.head.container == "jsonl" else 0
+            torn = malformed(database, source) if plan.head.container == "jsonl" else 0
             found = [lines.get(n, n) for n in rows.get(NOTHING, [])]
             if torn:
                 self.refuse(NOT_JSON, min(torn, nothing), source, found)
@@ -151,7 +130,7 @@ class Reading:
             if view is not None:
                 self._offer(view, name_in(record, plan.fields.get("model", ())))
         if not complete or self.signals.share < 1:
-            self.note(f"task mix and sampling are from {self.signals.n - before:,} requests drawn from {source.shown}")
+            self.note(f"task mix and sampling are from {self.signals.n - before:,} requests drawn from {source.name}")
 
     def _offer(self, view: View, model: str | None) -> None:
         if self.model is None or model == self.model:
@@ -169,20 +148,26 @@ class Reading:
                         self._offer(view, found.model)
                 yield Bad(found.reason, line) if isinstance(found, Bad) else found
 
+        self.signals.share = _share_looked_at(plan.head, source)
         self._take(rows(), source, number)
 
     def by_records(self, form: RecordFormat, head: Head, number: int, source: Source) -> None:
         """A document or log by its own reader."""
+        if form.refused:
+            raise InputError(f"{source.shown} is {form.title}: there are no requests in it; give the log or trace with "
+                             "one request a line or record")
         bad: list[Bad] = []
 
         def good() -> Iterator[tuple[int, Any]]:
             for line, record in records_of(head, source, self.note, text=form.text):
-                if form.text or isinstance(record, dict):
+                if form.text or (isinstance(record, dict) and not isinstance(record, Doubled)):
                     yield line, record
                     continue
                 # Lists of records are what several tools write; anything else is none.
                 for one in record if isinstance(record, list) else [record]:
-                    if isinstance(one, dict):
+                    if isinstance(one, Doubled):
+                        bad.append(Bad(TWICE, line))
+                    elif isinstance(one, dict):
                         yield line, one
                     else:
                         bad.append(Bad(one.reason if isinstance(one, Bad) else NO_OBJECT, line))
@@ -208,7 +193,7 @@ class Reading:
                     if one.line is not None:
                         placed.setdefault(one.reason, []).append(one.line)
                 elif isinstance(one, Total):
-                    self.totals.append(one)
+                    self.totals.append(replace(one, file=source.shown))
                     for note in one.notes:
                         self.note(note)
                 elif isinstance(one, Note):
@@ -236,156 +221,8 @@ class Reading:
         return row
 
 
-def records_of(head: Head, source: Source, note: Callable[[str], None], *, text: bool = False
-               ) -> Iterator[tuple[int, Any]]:
-    """Numbered records: lines of text, rows of a table, JSON lines, or the items of a JSON document."""
-    try:
-        if text:
-            for line, data in lines_of(source):
-                yield line, unwrapped(data.decode("utf-8", "replace"), head.wrapped).rstrip("\r\n")
-        elif head.container == "csv":
-            yield from _table_rows(head, source)
-        elif head.container == "json":
-            yield from _items(source)
-        else:
-            yield from _json_lines(source)
-    except DAMAGE:
-        note(f"{source.shown} {ENDS_EARLY}")
-
-
-def unwrapped(line: str, key: str) -> str:
-    """The line of a log inside a JSON object; the line itself where it is none."""
-    if not key or not line.startswith("{"):
-        return line
-    try:
-        inner = json.loads(line)[key]
-    except (ValueError, RecursionError, KeyError):
-        return line
-    return inner if isinstance(inner, str) else line
-
-
 def _share_looked_at(head: Head, source: Source) -> float:
     """Looking at a text costs more than reading it: of many only so many are looked at."""
-    mean = sum(map(len, head.lines)) / len(head.lines) if head.lines else 1.0
+    sizes = [len(json.dumps(one, default=str)) for one in head.records[:_MEASURED]] or [len(line) for line in head.lines]
+    mean = sum(sizes) / len(sizes) if sizes else 1.0
     return min(1.0, LOOKED_AT / max(1.0, source.size / max(mean, 1.0)))
-
-
-def _table_rows(head: Head, source: Source) -> Iterator[tuple[int, Any]]:
-    """Rows of a table with quotes. A quoted field may hold line ends; a quote that nothing closes soon is a torn line,
-    and takes no other line with it."""
-    names = [parts[0] for parts in head.keys.values()]
-    lines = ((n, data.decode("utf-8", "replace").rstrip("\r\n").replace("\0", "")) for n, data in lines_of(source))
-    waiting: list[tuple[int, str]] = []
-    header = head.header
-    while True:
-        number, line = waiting.pop(0) if waiting else next(lines, (0, ""))
-        if not number:
-            return
-        if not line.strip():
-            continue
-        record, taken = line, 0
-        while record.count('"') % 2 and taken < _QUOTED_LINES:
-            if taken == len(waiting):
-                more = next(lines, None)
-                if more is None:
-                    break
-                waiting.append(more)
-            record += "\n" + waiting[taken][1]
-            taken += 1
-        row = _fields(record, head.delimiter, strict=bool(taken)) if not record.count('"') % 2 else None
-        if taken and (row is None or len(row) != len(names)):
-            row, taken = _fields(line, head.delimiter) if not line.count('"') % 2 else None, 0
-        del waiting[:taken]
-        if header:
-            header = False
-        elif row is None:
-            yield number, Bad("not CSV")
-        elif len(row) > len(names):
-            yield number, Bad(TOO_LONG)
-        else:
-            yield number, dict(zip(names, row, strict=False))
-
-
-def _fields(record: str, delimiter: str, *, strict: bool = False) -> list[str] | None:
-    """None where it is no row. strict: nothing but a delimiter may follow a closing quote, as is so where a quote that
-    nothing closes meets the one of a later line."""
-    try:
-        rows = list(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter, strict=strict))
-    except csv.Error:
-        return None
-    return rows[0] if len(rows) == 1 else None
-
-
-def _json_lines(source: Source) -> Iterator[tuple[int, Any]]:
-    for number, line in lines_of(source):
-        if not line.strip():
-            continue
-        try:
-            yield number, json.loads(line.decode("utf-8"))
-        except UnicodeDecodeError:
-            yield number, Bad(NOT_UTF8)
-        except (ValueError, RecursionError):
-            yield number, Bad(NOT_JSON)
-
-
-def _items(source: Source) -> Iterator[tuple[int, Any]]:
-    """The items of an array as they come, or the one document; a cut end is one bad record."""
-    decoder, buffer, count = json.JSONDecoder(), "", 0
-    with open_text(source) as stream:
-        buffer = stream.read(_CHUNK).lstrip()
-        if not buffer.startswith("["):
-            try:
-                yield 1, json.loads(whole(source, DOCUMENT_BYTES))
-            except (ValueError, RecursionError):
-                yield 1, Bad(NOT_JSON)
-            return
-        place, ended, inside = 1, False, True
-        while True:
-            while place < len(buffer) and (buffer[place].isspace() or (buffer[place] == "," and inside)):
-                place += 1
-            # One array after another is what some write a line each.
-            if buffer[place:place + 1] == ("]" if inside else "["):
-                inside, place = not inside, place + 1
-                continue
-            try:
-                value, after = decoder.raw_decode(buffer, place)
-                # A number at the very end of what was read may go on.
-                complete = after < len(buffer) or ended
-            except (ValueError, RecursionError):
-                complete = False
-            if complete:
-                count += 1
-                place = after
-                yield count, value
-                continue
-            more = "" if ended else stream.read(max(_CHUNK, len(buffer) - place))
-            if not more:
-                if ended:
-                    if buffer[place:].strip():
-                        yield count + 1, Bad("the document ends in the middle of a record or is damaged there")
-                    return
-                ended = True
-            buffer, place = buffer[place:] + more, 0
-
-
-def _physical(source: Source, rows: set[int], head: Head, rejected: set[int]) -> dict[int, int]:
-    """Row numbers of the table engine, which counts no blank, header or refused line, as lines of the file."""
-    if not rows or head.container == "parquet":
-        return {}
-    found: dict[int, int] = {}
-    last, row, header = max(rows), 0, head.container == "csv" and head.header
-    try:
-        for line, data in lines_of(source):
-            if not data.strip(b"\r\n") or line in rejected:
-                continue
-            if header:
-                header = False
-                continue
-            row += 1
-            if row in rows:
-                found[row] = line
-            if row >= last:
-                break
-    except DAMAGE:
-        pass
-    return found

@@ -11,7 +11,7 @@ from typing import Any
 from probes.requests.database import connect, quoted
 from probes.requests.formats import formats
 from probes.requests.shapes import Format, Head, RecordFormat, number, plain
-from probes.requests.sources import DOCUMENT_BYTES, HEAD_BYTES, Source, head_of, is_parquet, lines_of, whole
+from probes.requests.sources import DOCUMENT_BYTES, HEAD_BYTES, Source, damaged, head_of, is_parquet, lines_of, whole
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 
@@ -181,8 +181,7 @@ def _parquet(source: Source) -> Head:
             names = [column[0] for column in result.description]
             records = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
         except database.Error as error:
-            raise InputError(f"{source.shown} is a damaged Parquet file ({str(error).splitlines()[0][:120]}); fetch it "
-                             "again") from error
+            raise damaged(source, "Parquet", error) from error
     found = _of_records(source.shown, "parquet", records, ())
     return found if records else Head(source.shown, "parquet", {plain(one): (one,) for one in names})
 

@@ -8,6 +8,7 @@ nested, aggregated or free text.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -146,10 +147,14 @@ class Total:
     """What the three times before it are over the requests."""
     concurrency: Mapping[str, float] = field(default_factory=dict)
     concurrency_basis: str = ""
+    lengths_note: str = ""
+    """What to know of these lengths, where they are used."""
     models: tuple[str, ...] = ()
     engine: Mapping[str, Any] | None = None
     """What a server log says of the engine: throughput, versions, speculation."""
     notes: tuple[str, ...] = ()
+    file: str = ""
+    """The name of the file it stands in, as the user gave it."""
 
 
 def nothing_succeeded(failed: int, models: tuple[str, ...] = ()) -> Total:
@@ -181,6 +186,8 @@ class RecordFormat:
     rank: int = 50
     as_columns: Callable[[Head], Any] | None = None
     """The plan (`plan.Plan`) by which the table engine reads the file where no tokenizer is asked for, or None."""
+    refused: bool = False
+    """Whether such a file is taken for a request log by mistake; `title` says what it is."""
 
 
 Format = TableFormat | RecordFormat
@@ -188,7 +195,12 @@ Format = TableFormat | RecordFormat
 
 def shown(text: str, most: int = 300) -> str:
     """Text of a log as evidence may hold it: one line of it, without what no UTF-8 has."""
-    return " ".join(text.split())[:most].encode("utf-8", "replace").decode()
+    return encodable(" ".join(text.split())[:most])
+
+
+def encodable(text: str) -> str:
+    """The text with question marks for halves of surrogate pairs, which a cut emoji leaves and no UTF-8 has."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def number(value: Any) -> float | None:
@@ -200,6 +212,21 @@ def number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return found if found == found and abs(found) != float("inf") else None
+
+
+class Doubled(dict[str, Any]):
+    """A JSON object with keys that stand twice: it has the last value of each, and nobody knows which was meant."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.twice = frozenset(key for key, count in counts.items() if count > 1)
+
+
+def paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object as the parsers of JSON are to build it (`object_pairs_hook`)."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Doubled(pairs)
 
 
 def at(record: Any, path: str) -> Any:

@@ -10,26 +10,33 @@ import os
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from probes.requests import zstd
 from profiles.errors import InputError
-from profiles.reading import refuse_no_file
+from profiles.reading import file_key, refuse_no_file
 
 Compression = Literal["none", "gzip", "zstd"]
 HEAD_BYTES = 1 << 18
 DOCUMENT_BYTES = 512 << 20
 """The largest JSON document that is not a list: it is parsed as a whole."""
 _CHUNK = 1 << 20
-_PIECE = 256
+_PIECE = 1 << 16
 _ZSTD_LINE = 32 << 20
 ENDS_EARLY = "ends early: what could be unpacked of it was read"
+_WRONG_SUM = "fails its own checksum, some of it is damaged: what could be unpacked of it was read"
+_BROKEN = "is damaged inside: what could be unpacked before that was read"
+_FOREIGN = "holds something else behind its end, which was left out"
+_SUM_ERRORS = ("incorrect data check", "incorrect length check")
+"""What zlib says where all of a gzip file could be unpacked and is not what was packed."""
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What a compressed file that is cut or damaged raises while it is read."""
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+_GZIP_BITS = 31
+"""zlib's word for a gzip file with its head and checksum."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,24 @@ class Source:
     def size(self) -> int:
         return self.path.stat().st_size
 
+    @property
+    def name(self) -> str:
+        """What notes and evidence call it: a folder tells more than it should."""
+        return Path(self.shown).name
+
+    def noted(self, what: str) -> Source:
+        """The same with one more note, which begins with its name."""
+        return replace(self, notes=(*self.notes, f"{self.name} {what}"))
+
 
 def expand(names: Sequence[str], folder: Path) -> list[Source]:
-    """The files that `names` mean: paths, globs, `-` for stdin; `folder` is for copies that have to be made.
+    """The files that `names` mean: paths, globs, `-` for stdin; `folder` is for copies that have to be made. A file
+    that several of them lead to is one.
 
     InputError where nothing is found, a file is empty or cannot be read.
     """
     found: list[Source] = []
+    seen: dict[object, int] = {}
     for name in names:
         if name == "-":
             found.append(_prepared(_spooled(folder), "stdin", folder))
@@ -63,7 +81,12 @@ def expand(names: Sequence[str], folder: Path) -> list[Source]:
             if os.path.isdir(path):
                 raise InputError(f"{path} is a folder: name its files, as in {os.path.join(path, '*.jsonl')!r}")
             refuse_no_file(Path(path), "a log or trace of requests")
-            found.append(_prepared(Path(path), path, folder))
+            first = seen.setdefault(file_key(Path(path)), len(found))
+            if first < len(found):
+                found[first] = found[first].noted(f"is named more than once (also as {Path(path).name}): it is read "
+                                                  "once")
+            else:
+                found.append(_prepared(Path(path), path, folder))
     return found
 
 
@@ -87,75 +110,111 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
     except OSError as error:
         raise InputError(f"cannot read {shown}: {error.strerror or error}; check the path and its "
                          "permissions") from error
-    if not start.strip():
-        with path.open("rb") as stream:
-            if not any(chunk.strip() for chunk in iter(lambda: stream.read(_CHUNK), b"")):
-                raise InputError(f"{shown} is empty: expected a log or trace of requests")
     source = Source(path, shown)
     if start.startswith(_GZIP):
-        source = replace(source, compression="gzip")
+        source = _sound_gzip(replace(source, compression="gzip"), folder)
     elif start.startswith(zstd.MAGIC):
-        whole = zstd.is_whole(path)
-        source = replace(source, compression="zstd", notes=() if whole else (f"{shown} {ENDS_EARLY}",))
+        source = _said_zstd(replace(source, compression="zstd"))
     first = head_of(source, 4)
-    if not first and source.compression != "none":
-        raise InputError(f"{shown} is a damaged {source.compression} file: nothing in it can be unpacked; fetch it "
-                         "again")
+    if not first.strip():
+        _refuse_blank(source)
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if first.startswith(mark):
             return _transcoded(source, encoding, folder)
     return source
 
 
-def is_whole(source: Source) -> bool:
-    """Whether a gzip file unpacks to its end. Reads it through."""
-    try:
-        with gzip.open(source.path) as stream:
-            while stream.read(_CHUNK):
-                pass
-    except (*DAMAGE, OSError):
-        return False
-    return True
+def _refuse_blank(source: Source) -> None:
+    with opened(source) as stream:
+        if any(chunk.strip() for chunk in iter(lambda: stream.read(_CHUNK), b"")):
+            return
+    raise InputError(f"{source.shown} is empty: expected a log or trace of requests")
 
 
-def _gunzipped(source: Source) -> Iterator[bytes]:
-    """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged."""
-    unpacker = zlib.decompressobj(wbits=31)
-    with source.path.open("rb") as packed:
-        # Little by little: of a piece with damage in it nothing is unpacked.
-        for chunk in iter(lambda: packed.read(_PIECE), b""):
-            rest = chunk
-            while rest:
-                try:
-                    yield unpacker.decompress(rest)
-                except zlib.error:
-                    return
-                rest = unpacker.unused_data if unpacker.eof else b""
-                if unpacker.eof:
-                    unpacker = zlib.decompressobj(wbits=31)
+def damaged(source: Source, kind: str, error: Exception | None = None) -> InputError:
+    """What to say of a file that cannot be read at all; error: what its reader says."""
+    why = ": nothing in it can be unpacked" if error is None else f" ({first_line(source, error)})"
+    return InputError(f"{source.shown} is a damaged {kind} file{why}; fetch it again")
 
 
-def unpacked(source: Source, folder: Path) -> Source:
-    """A gzip file whose end is missing, as a copy of what can be unpacked of it."""
+def first_line(source: Source, error: Exception) -> str:
+    """What the table engine says, without the folder of the file."""
+    return str(error).splitlines()[0].replace(str(source.path), source.name)[:160]
+
+
+def _said_zstd(source: Source) -> Source:
+    if zstd.is_whole(source.path):
+        return source
+    if not head_of(source, 1):
+        raise damaged(source, "zstd")
+    return source.noted(ENDS_EARLY)
+
+
+def _sound_gzip(source: Source, folder: Path) -> Source:
+    """The file where it unpacks to its end, else a copy of what can be unpacked of it, and why. No reader of gzip that
+    is used here says all of that, and reading it through costs less than reading what is in it."""
+    if _copied(_gunzipped(source), lambda part: None) is None:
+        return source
     copy = folder / f"unpacked-{len(os.listdir(folder))}"
     with copy.open("wb") as kept:
-        for part in _gunzipped(source):
-            kept.write(part)
+        fault = _copied(_gunzipped(source), kept.write)
     if not copy.stat().st_size:
-        raise InputError(f"{source.shown} is a damaged gzip file: nothing in it can be unpacked; fetch it again")
-    return replace(source, path=copy, compression="none",
-                   notes=(*source.notes, f"{source.shown} {ENDS_EARLY}"))
+        raise damaged(source, "gzip")
+    source = replace(source, path=copy, compression="none")
+    return source.noted(fault) if fault else source
+
+
+def _copied(parts: Generator[bytes, None, str | None], write: Callable[[bytes], object]) -> str | None:
+    """Hand on all parts; what the generator returns."""
+    while True:
+        try:
+            part = next(parts)
+        except StopIteration as end:
+            return cast("str | None", end.value)
+        write(part)
+
+
+def _gunzipped(source: Source) -> Generator[bytes, None, str | None]:
+    """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged. Returns what is wrong
+    with it; None where nothing is, nothing at all where only zeros fill it up."""
+    unpacker, begun, members, filled = zlib.decompressobj(wbits=_GZIP_BITS), False, 0, False
+    with source.path.open("rb") as packed:
+        for rest in iter(lambda: packed.read(_PIECE), b""):
+            while rest:
+                rest = rest if begun else rest.lstrip(b"\0")
+                if filled := not rest:
+                    break
+                before = unpacker.copy()
+                try:
+                    part = unpacker.decompress(rest)
+                except zlib.error as error:
+                    # Of a piece with damage in it nothing is unpacked: byte by byte what stands before the damage is.
+                    saved = b"".join(_bytewise(before, rest))
+                    yield saved
+                    if members and not begun and not saved:
+                        return _FOREIGN
+                    return _WRONG_SUM if any(one in str(error) for one in _SUM_ERRORS) else _BROKEN
+                yield part
+                begun, rest = not unpacker.eof, unpacker.unused_data if unpacker.eof else b""
+                if unpacker.eof:
+                    unpacker, members = zlib.decompressobj(wbits=_GZIP_BITS), members + 1
+    return ENDS_EARLY if begun else "" if filled else None
+
+
+def _bytewise(unpacker: Any, rest: bytes) -> Iterator[bytes]:
+    for place in range(len(rest)):
+        try:
+            yield unpacker.decompress(rest[place:place + 1])
+        except zlib.error:
+            return
 
 
 def _transcoded(source: Source, encoding: str, folder: Path) -> Source:
     copy = folder / f"utf8-{len(os.listdir(folder))}"
-    if source.compression == "gzip" and not is_whole(source):
-        source = unpacked(source, folder)
     with opened(source) as stream, copy.open("w", encoding="utf-8", newline="") as kept:
         text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         shutil.copyfileobj(text, kept, _CHUNK)
-    return replace(source, path=copy, compression="none",
-                   notes=(*source.notes, f"{source.shown} is {encoding.upper()}"))
+    return replace(source, path=copy, compression="none").noted(f"is {encoding.upper()}")
 
 
 class _Joined(io.RawIOBase):
@@ -192,8 +251,7 @@ def _zstd_lines(source: Source) -> Iterator[bytes]:
             while rows := result.fetchmany(4096):
                 yield b"".join((line or "").encode("utf-8", "replace") + b"\n" for line, in rows)
         except database.Error as error:
-            raise InputError(f"{source.shown} is a damaged zstd file ({str(error).splitlines()[0][:120]}); fetch it "
-                             "again") from error
+            raise damaged(source, "zstd", error) from error
 
 
 def opened(source: Source) -> IO[bytes]:

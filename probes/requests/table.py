@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
-from probes.requests.database import Database, named, quoted
-from probes.requests.plan import FAILED, NOTHING, REASONS, Plan, column_type, expressions, reason_sql
-from probes.requests.shapes import Bad, Row
+from probes.requests.database import Arrays, Database
+from probes.requests.plan import FAILED, REASONS, Plan
+from probes.requests.queries import COLUMNS, ENGINE_CLOCK, rows_sql
+from probes.requests.shapes import Row
 from probes.requests.sources import Source, is_parquet
 from probes.requests.text_sample import drawn_blocks
 
-COLUMNS: Mapping[str, str] = {
-    "a": "BIGINT", "e": "BIGINT", "q": "BIGINT", "s": "BIGINT", "l": "BIGINT", "p": "INTEGER", "o": "INTEGER",
-    "ttft": "DOUBLE", "tpot": "DOUBLE", "lat": "DOUBLE", "run": "DOUBLE", "cached": "INTEGER", "temp": "DOUBLE",
-    "model": "VARCHAR", "id": "UBIGINT",
-    "src": "SMALLINT", "bad": "TINYINT",
-}
-"""Arrival and end (microseconds); queued, scheduled and last token on the engine's own clock (microseconds); prompt and
-output tokens, seconds to the first token and per token, latency, running requests at dispatch, cached tokens,
-temperature, model, hash of the id, file, why it is none."""
-ENGINE_CLOCK = {"q": "queued", "s": "scheduled", "l": "last"}
 _BATCH = 50_000
 CHUNK = 6_000_000
 """Rows that are looked at together outside of the table engine."""
@@ -33,9 +24,6 @@ _PACKED = 16
 """Times that a trace is longer when unpacked, at most."""
 _LIGHT = {"a", "p", "o", "bad"}
 """Columns of a trace and no more: a file of these alone that is within a chunk is never written into a table at all."""
-_LINE_BYTES = 16 << 20
-"""The longest line the table engine takes: each of its threads holds twice that. Files with longer ones are read in
-Python."""
 
 
 class Table:
@@ -51,6 +39,9 @@ class Table:
         """Whether the rows are the kept arrays, which `r` is a view of."""
         self._rows: int | None = None
         self._good: int | None = None
+        self._ends: dict[str, tuple[int, int, int]] = {}
+        self._rising: set[str] = set()
+        """Columns that were looked through and hold no value behind a larger one."""
         kinds = ", ".join(f"{name} {COLUMNS[name]}" for name in self.columns)
         database.execute(f"CREATE TABLE r ({kinds})")
 
@@ -61,9 +52,14 @@ class Table:
     def change(self, statement: str) -> None:
         """Run an UPDATE: what was kept of the rows is no longer what stands there."""
         self._write()
-        self._kept.clear()
-        self._rows = self._good = None
+        self._forget()
         self.database.execute(statement)
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._ends.clear()
+        self._rising.clear()
+        self._rows = self._good = None
 
     def at_hand(self, column: str) -> np.ndarray | None:
         """The values of a column of the good rows in the order of the log; None where they are too many for that."""
@@ -82,14 +78,49 @@ class Table:
                                        f"{start + CHUNK - 1} AND bad = 0")["v"] for start in parts)
         yield from (one for one in (found if whole is None else (whole,)) if len(one))
 
+    def behind(self, column: str) -> int:
+        """How many values of the good rows stand behind a larger one in the log they are of."""
+        if self.has("src"):
+            return self._behind_in_files(column)
+        count, last = 0, None
+        for values in self.in_order(column):
+            count += int(np.count_nonzero(values[1:] < values[:-1])) + (last is not None and bool(values[0] < last))
+            last = values[-1]
+        if not count:
+            self._rising.add(column)
+        return count
+
+    def _behind_in_files(self, column: str) -> int:
+        count = 0
+        before: Arrays = {"v": np.empty(0, np.int64), "src": np.empty(0, np.int16)}
+        for start in range(0, self.count(), CHUNK):
+            found = self.database.arrays(f"SELECT {column} AS v, src FROM r WHERE rowid BETWEEN {start} AND "
+                                         f"{start + CHUNK - 1} AND bad = 0 AND {column} IS NOT NULL")
+            values, files = (np.concatenate((before[name], found[name])) for name in ("v", "src"))
+            count += int(np.count_nonzero((values[1:] < values[:-1]) & (files[1:] == files[:-1])))
+            before = {"v": values[-1:], "src": files[-1:]}
+        return count
+
+    def rising(self, column: str) -> np.ndarray | None:
+        """The values at hand of a column of which `behind` has found none out of order; None for any other."""
+        return self.at_hand(column) if column in self._rising else None
+
     def ends(self, column: str) -> tuple[int, int, int]:
         """Smallest, largest and number of the values of the good rows; the first two only where there is one."""
+        if column not in self._ends:
+            self._ends[column] = self._found_ends(column)
+        return self._ends[column]
+
+    def _found_ends(self, column: str) -> tuple[int, int, int]:
         values = self.at_hand(column)
         if values is None:
             low, high, n = self.database.one(f"SELECT min({column}), max({column}), count({column}) FROM r "
                                              "WHERE bad = 0")
             return low, high, n
-        return (int(values.min()), int(values.max()), len(values)) if len(values) else (0, 0, 0)
+        if not len(values):
+            return 0, 0, 0
+        low, high = (values[0], values[-1]) if column in self._rising else (values.min(), values.max())
+        return int(low), int(high), len(values)
 
     def has(self, *names: str) -> bool:
         return all(name in self.columns for name in names)
@@ -97,14 +128,10 @@ class Table:
     # --- by the table engine ---------------------------------------------------------------------------------------
     def load(self, plan: Plan, source: Source, number: int, *, tolerant: bool) -> int:
         """Insert a file's rows, unreadable ones marked. Returns the lines that the reader itself could not take."""
-        row = self._row(plan, number, tolerant)
-        select = ", ".join(f"({row.get(name, 'NULL')})::{COLUMNS[name]} AS {name}" for name in self.columns)
-        fields = ", ".join(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=tolerant).items())
-        excess = ", excess" if tolerant and plan.head.container == "csv" else ""
         if plan.head.container == "csv":
             self.database.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
         before = self.count()
-        rows = f"SELECT {select} FROM (SELECT {fields}{excess} FROM {reader_sql(plan, source, tolerant=tolerant)})"
+        rows = rows_sql(plan, source, number, self.columns, tolerant=tolerant)
         try:
             if not before and _LIGHT.issuperset(self.columns) and _few_lines(source):
                 self._hold(rows)
@@ -144,21 +171,6 @@ class Table:
         return [int(line) for line, in self.database.execute(
             "SELECT DISTINCT line FROM reject_errors ORDER BY line").fetchall()]
 
-    def _row(self, plan: Plan, number: int, tolerant: bool) -> dict[str, str]:
-        have = plan.fields
-        row = {"src": str(number), "bad": reason_sql(plan, tolerant=tolerant)}
-        for column, name in (("p", "prompt"), ("o", "output"), ("run", "running"), ("cached", "cached"),
-                             ("temp", "temperature"), ("model", "model")):
-            if name in have:
-                row[column] = name if COLUMNS[column] == "VARCHAR" else f"try_cast({name} AS {COLUMNS[column]})"
-        if "cached" in have:
-            # What no column of whole numbers holds is kept as an impossible one, to be said.
-            row["cached"] = "CASE WHEN cached BETWEEN 0 AND 2147483647 THEN cached WHEN cached IS NOT NULL THEN -1 END"
-        if "id" in have:
-            row["id"] = "hash(id)"
-        row.update(_times(set(have)))
-        return {name: sql for name, sql in row.items() if name in self.columns}
-
     def part(self, rows: int) -> str:
         """The table, or for a large one an even part of about so many rows: whole blocks of 2048, always the same."""
         count = self.count()
@@ -195,7 +207,7 @@ class Table:
         self._write()
         rows = iter(rows)
         while batch := list(islice(rows, _BATCH)):
-            self._rows = self._good = None
+            self._forget()
             self.database.insert("r", self._arrays(batch, number))
 
     def _arrays(self, rows: Sequence[Row], number: int) -> dict[str, np.ndarray]:
@@ -225,13 +237,6 @@ class Table:
                 and not (values.dtype == object and all(one is None for one in values))}
 
 
-def columns_of(plan: Plan) -> set[str]:
-    """Columns of the table that a plan fills."""
-    names = {"prompt": "p", "output": "o", "running": "run", "cached": "cached", "temperature": "temp",
-             "model": "model", "id": "id"}
-    return {names[name] for name in plan.fields if name in names} | set(_times(set(plan.fields)))
-
-
 def blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Arrays in parts of at most BLOCK values."""
     for one in arrays:
@@ -246,121 +251,3 @@ def _few_lines(source: Source) -> bool:
         read, lines = read + len(block), lines + block.count(b"\n")
     packed = 1 if source.compression == "none" else _PACKED
     return not is_parquet(source) and source.size * packed * max(1, lines) <= CHUNK * max(1, read)
-
-
-def _times(have: set[str]) -> dict[str, str]:
-    """SQL of the times and durations that the fields at hand allow; the same as `Table._arrays` does for rows."""
-    def between(a: str, b: str) -> str:
-        return f"CASE WHEN {b} >= {a} THEN ({b} - {a}) / 1e6 END"
-
-    found = {name: field for name, field in ENGINE_CLOCK.items() if field in have}
-    ttft = [name for name in ("ttft",) if name in have]
-    if {"queued", "first"} <= have:
-        ttft.append(between("queued", "first"))
-    elif {"arrival", "first"} <= have:
-        whole = f"{between('arrival', 'first')}"
-        ttft.append(f"CASE WHEN first IS DISTINCT FROM \"end\" THEN {whole} END" if "end" in have else whole)
-    latency = [name for name in ("latency",) if name in have]
-    if {"queued", "last"} <= have:
-        latency.append(between("queued", "last"))
-    if {"arrival", "end"} <= have:
-        latency.append(between("arrival", '"end"'))
-    if "tpot" in have and ttft and "output" in have:
-        latency.append(f"({_first(ttft)} + tpot * greatest(output - 1, 0))")
-    if ttft:
-        found["ttft"] = _first(ttft)
-    if "tpot" in have:
-        found["tpot"] = "tpot"
-    if latency:
-        found["lat"] = _first(latency)
-    if "arrival" in have:
-        found["a"] = "arrival"
-        if "end" in have:
-            found["e"] = '"end"' if not latency else f'coalesce("end", arrival + ({_first(latency)} * 1e6)::BIGINT)'
-        elif latency:
-            found["e"] = f"arrival + ({_first(latency)} * 1e6)::BIGINT"
-    elif "end" in have:
-        found["e"] = '"end"'
-        if latency:
-            found["a"] = f'"end" - ({_first(latency)} * 1e6)::BIGINT'
-    return found
-
-
-def _first(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"coalesce({', '.join(parts)})"
-
-
-def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
-    """The table function that reads a file's needed columns."""
-    path = quoted(str(source.path))
-    packed = "" if source.compression == "none" else f", compression={quoted(source.compression)}"
-    head = plan.head
-    if head.container == "parquet":
-        return f"read_parquet({path})"
-    if head.container == "csv":
-        needed = {place.parts[0]: column_type(plan, place, tolerant=tolerant)
-                  for places in plan.fields.values() for place in places}
-        names = [parts[0] for parts in head.keys.values()]
-        columns = {name: needed.get(name, "VARCHAR") for name in names}
-        quotes = "quote='\"', escape='\"'" if head.quoted else "quote='', escape=''"
-        extra = ""
-        if tolerant:
-            # A row too long or too short is said, never shifted: the first is seen by what is in `excess`.
-            columns["excess"] = "VARCHAR"
-            extra = ", null_padding=true, ignore_errors=true, store_rejects=true, strict_mode=false"
-        return (f"read_csv({path}{packed}, auto_detect=false, header={str(head.header).lower()}, "
-                f"delim={quoted(head.delimiter)}, {quotes}{extra}, "
-                f"columns={{{_columns(columns)}}})")
-    return (f"read_ndjson({path}{packed}, ignore_errors=true, maximum_object_size={_LINE_BYTES}, "
-            f"columns={{{_columns(_tree(plan))}}})")
-
-
-def _columns(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{quoted(name)}: {quoted(kind)}" for name, kind in columns.items())
-
-
-def _tree(plan: Plan) -> dict[str, str]:
-    """Column types of nested JSON: only the keys that are needed, as structs."""
-    tree: dict[str, object] = {}
-    for places in plan.fields.values():
-        for place in places:
-            for parts, kind in place.leaves or ((place.parts, column_type(plan, place, tolerant=True)),):
-                here: dict[str, object] = tree
-                for part in parts[:-1]:
-                    inner = here.get(part)
-                    if not isinstance(inner, dict):
-                        inner = here[part] = {}
-                    here = inner
-                here.setdefault(parts[-1], kind)
-
-    def typed(value: object) -> str:
-        if isinstance(value, dict):
-            return "STRUCT(" + ", ".join(f"{named(name)} {typed(inner)}" for name, inner in value.items()) + ")"
-        return str(value)
-
-    return {name: typed(value) for name, value in tree.items()}
-
-
-def bad_lines(table: Table, plan: Plan, source: Source, limit: int) -> dict[str, list[int]]:
-    """For each reason the numbers of the first rows, counted from 1 in the order of the file."""
-    fields = ", ".join(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=True).items())
-    fields += ", excess" if plan.head.container == "csv" else ""
-    reader = reader_sql(plan, source, tolerant=True)
-    found = table.database.execute(
-        f"SELECT bad, min(n, {limit}) FROM (SELECT n, {reason_sql(plan, tolerant=True)} AS bad FROM "
-        f"(SELECT row_number() OVER () AS n, {fields} FROM {reader})) "
-        f"WHERE bad BETWEEN 1 AND {len(REASONS)} GROUP BY bad"
-    ).fetchall()
-    return {REASONS[code - 1]: [int(n) for n in numbers] for code, numbers in found}
-
-
-def malformed(table: Table, source: Source) -> int:
-    """Lines that are no JSON at all."""
-    packed = "" if source.compression == "none" else f", compression={quoted(source.compression)}"
-    return int(table.database.one(
-        f"SELECT count(*) FROM read_ndjson_objects({quoted(str(source.path))}{packed}, ignore_errors=true, "
-        f"maximum_object_size={_LINE_BYTES}) WHERE json IS NULL")[0])
-
-
-__all__ = ["BLOCK", "COLUMNS", "NOTHING", "Bad", "Table", "bad_lines", "blocks", "columns_of", "malformed",
-           "reader_sql"]

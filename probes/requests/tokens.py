@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from probes.requests.shapes import encodable
 from probes.requests.texts import estimated_tokens
 from profiles.errors import InputError
 
@@ -34,6 +35,6 @@ def counter(folder: Path | None) -> CountTokens:
     tokenizer.no_padding()
 
     def count(text: str) -> float:
-        return float(len(tokenizer.encode(text, add_special_tokens=False).ids))
+        return float(len(tokenizer.encode(encodable(text), add_special_tokens=False).ids))
 
     return count

@@ -9,7 +9,7 @@ from typing import Any
 
 from probes.requests import Options
 from probes.requests.assembly import tokens_from
-from probes.requests.load import clean
+from probes.requests.cleaning import clean
 from probes.requests.loading import Loaded, loaded
 from probes.requests.recognise import UnknownFormat
 from probes.requests.vocabulary import VOCABULARY

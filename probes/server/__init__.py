@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from probes.server.differences import server_evidence
+from probes.server.pacing import SHORTEST_PAUSE_S, elapsed_s, paced
 from probes.server.pairing import one_server
 from probes.server.reading import Scrape
 from probes.server.scraping import (
@@ -23,7 +24,6 @@ __all__ = ["probe_server"]
 
 GAUGE_SCRAPES = 8
 """Scrapes in between, for gauges only: two ends say little of a load that comes and goes."""
-SHORTEST_PAUSE_S = 1.0
 LIVE_WINDOW_S = 15.0
 
 
@@ -70,27 +70,16 @@ def _probe_live(source: str, window_s: float, fetcher: Fetcher, model: str | Non
     address = server_address(source)
     scrapes = [fetcher.page(address)]
     version = fetcher.version(address, scrapes[0].names.engine)
-    steps = max(1, min(GAUGE_SCRAPES + 1, int(window_s / SHORTEST_PAUSE_S)))
-    begun, missed = time.monotonic(), 0
-    for step in range(1, steps + 1):
-        sleep(max(0.0, begun + window_s * step / steps - time.monotonic()))
-        try:
-            scrapes.append(fetcher.page(address))
-        except ProbeError:
-            # One missed page in between costs a gauge reading; without the last one there is no window.
-            if step == steps:
-                raise
-            missed += 1
-    notes = [f"{missed} of {steps + 1} scrapes had no answer: the server may be overloaded"] if missed else []
+    pages = list(paced(fetcher, address, window_s, GAUGE_SCRAPES + 1, sleep, time.monotonic))
+    # One missed page in between costs a gauge reading; without the last one there is no window.
+    if isinstance(pages[-1], ProbeError):
+        raise pages[-1]
+    seen = [page for page in pages if isinstance(page, Scrape)]
+    scrapes, missed = scrapes + seen, len(pages) - len(seen)
+    notes = [f"{missed} of {len(pages) + 1} scrapes had no answer: the server may be overloaded"] if missed else []
     found = server_evidence(scrapes, url=address.display, window_s=elapsed_s(scrapes), engine_version=version,
                             model=model, notes=notes)
     return found.model_copy(update={"model_roots": fetcher.model_roots(address)})
-
-
-def elapsed_s(scrapes: Sequence[Scrape]) -> float:
-    """Seconds between the first and the last of live scrapes."""
-    first, last = scrapes[0].at_s, scrapes[-1].at_s
-    return last - first if first is not None and last is not None else 0.0
 
 
 def _read_dumps(paths: list[Path], window_s: float | None, model: str | None) -> ServerEvidence:

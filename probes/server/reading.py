@@ -97,7 +97,8 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
     # Several API processes export no start of theirs: then the birth of the engine's oldest series stands for it.
     born = [value for name, _, value in samples
             if name.startswith(prefix) and name.endswith("_created") and math.isfinite(value)]
-    start = next((value for name, _, value in samples if name == "process_start_time_seconds"), min(born, default=None))
+    starts = [value for name, _, value in samples if name == "process_start_time_seconds"]
+    start = starts[-1] if starts else min(born, default=None)
     counts = names.counts
     for name, _, value in samples:
         if not math.isfinite(value) and name.startswith(prefix) and _bare(name, prefix) in counts:
@@ -108,7 +109,11 @@ def read_metrics(text: str, origin: str, *, at_s: float | None = None,
         # `_created` holds the birth time of a series: a large number that looks like a counter.
         if name.startswith(prefix) and not name.endswith("_created") and math.isfinite(value)
     ]
-    return Scrape(names, tuple(_lowest_rank_only(series, names.tensor_rank_labels)), origin, at_s, start, tuple(notes))
+    once = list({(one.name, one.labels): one for one in series}.values())
+    if len(once) < len(series):
+        notes.append(f"{origin}: {len(series) - len(once):,} series stand on it more than once, as on a page "
+                     "that was pasted twice: the last value of each is read")
+    return Scrape(names, tuple(_lowest_rank_only(once, names.tensor_rank_labels)), origin, at_s, start, tuple(notes))
 
 
 _DAMAGE = (ValueError, KeyError, IndexError)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from probes.server.differences import server_evidence
+from probes.server.pacing import elapsed_s, paced
+from probes.server.reading import Scrape
 from probes.server.scraping import Fetcher, server_address
 from profiles.errors import ProbeError
 from profiles.evidence import ServerEvidence, SpeculationCounters
@@ -15,7 +17,6 @@ from profiles.schema import Quantity
 
 SCRAPES_PER_INTERVAL = 4
 """For gauges: two ends say little of a load that comes and goes."""
-SHORTEST_PAUSE_S = 1.0
 MOST_MISSED = 5
 """Intervals in a row without an answer after which the server is given up."""
 
@@ -39,27 +40,20 @@ def watch_server(source: str, interval_s: float, fetcher: Fetcher, *, model: str
     address = server_address(source)
     scrapes = [fetcher.page(address)]
     version = fetcher.version(address, scrapes[0].names.engine)
-    steps = max(1, min(SCRAPES_PER_INTERVAL, int(interval_s / SHORTEST_PAUSE_S)))
     missed = 0
     while True:
-        begun = clock()
-        for step in range(1, steps + 1):
-            sleep(max(0.0, begun + interval_s * step / steps - clock()))
-            try:
-                scrapes.append(fetcher.page(address))
-            except ProbeError as error:
-                if step < steps:
-                    continue
-                missed += 1
-                if missed >= MOST_MISSED:
-                    raise
-                yield Tick(None, str(error))
-                break
+        for page in paced(fetcher, address, interval_s, SCRAPES_PER_INTERVAL, sleep, clock):
+            if isinstance(page, Scrape):
+                scrapes.append(page)
+        if isinstance(page, ProbeError):
+            missed += 1
+            if missed >= MOST_MISSED:
+                raise page
+            yield Tick(None, str(page))
         else:
             missed = 0
-            first, last = scrapes[0].at_s, scrapes[-1].at_s
             yield Tick(server_evidence(scrapes, url=address.display, engine_version=version, model=model,
-                                       window_s=last - first if first is not None and last is not None else 0.0))
+                                       window_s=elapsed_s(scrapes)))
             del scrapes[:-1]
 
 

@@ -250,3 +250,11 @@ def test_one_draft_named_twice_is_one_candidate(tmp_path: Path) -> None:
                     "  - {method: draft_model, draft: a/small, k: 3}\n")
     (only,) = load_deployment(path).candidates
     assert only.k == (1, 3)
+
+
+def test_a_busy_hour_below_the_usual_load_is_refused(tmp_path: Path) -> None:
+    text = "target: m\nworkload:\n  concurrency: 8\n  concurrency_p95: 3\n"
+    assert "concurrency_p95 (3) is below concurrency (8)" in load(tmp_path, text)
+    for fine in ("concurrency: 3, concurrency_p95: 3", "concurrency_p95: 3", "arrival_rate_rps: 9, concurrency_p95: 3"):
+        (tmp_path / "d.yaml").write_text(f"target: m\nworkload: {{{fine}}}\n")
+        assert load_deployment(tmp_path / "d.yaml").workload.concurrency_p95 == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from advisor.cli import output
 from advisor.cli.output import make_folder, result_folder, write_together
 from advisor.cli.provenance import command_line
 from profiles.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_all_files_appear_and_nothing_beside_them(tmp_path: Path) -> None:
@@ -153,3 +157,27 @@ def test_the_command_of_evidence_carries_no_secret() -> None:
         "specadvise advise '--server=***@host:8000' --server 'http://***@host:8000/metrics' --token '***' "
         "'--api-key=***'"
     )
+
+
+def test_what_a_killed_run_left_beside_a_file_goes_at_the_next_write(tmp_path: Path) -> None:
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    for name in (f".a.specadvise-{died.pid}-xyz", f".a.specadvise-{os.getpid()}-xyz", f".b.specadvise-{died.pid}-xyz",
+                 ".a.specadvise-mine", ".a.backup"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "new").write_text("half")
+    write_together({tmp_path / "a": "1"})
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted((
+        "a", f".a.specadvise-{os.getpid()}-xyz", f".b.specadvise-{died.pid}-xyz", ".a.specadvise-mine", ".a.backup"))
+
+
+def test_a_run_that_is_killed_while_it_writes_leaves_nothing_for_long(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    script = ("import os, signal, sys; from pathlib import Path; from advisor.cli import output\n"
+              "output.os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
+              "output.write_together({Path(sys.argv[1]): 'new'})")
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "a")], check=False, cwd=ROOT)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert (tmp_path / "a").read_text() == "old"
+    write_together({tmp_path / "a": "1"})
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "1"}

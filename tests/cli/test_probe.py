@@ -213,3 +213,22 @@ def test_a_probe_error_of_the_gpu_is_an_exit_of_4(capsys: pytest.CaptureFixture[
     code, _, err = run(capsys, "probe", "gpu", "-q")
     assert code == 4
     assert err == "specadvise: GPU 0 is gone: reboot\n"
+
+
+EVIL = "org/\x1b]0;owned\x07m\x9b2J\u202eb"
+
+
+@pytest.mark.parametrize("how", [[], ["--format", "json"]])
+def test_a_served_name_drives_no_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path, how: list[str]) -> None:
+    dump = tmp_path / "synthetic.prom"
+    dump.write_text(syn.page(syn.v1_engine(running=1, model=EVIL)))
+    code, out, err = run(capsys, "probe", "server", str(dump), *how)
+    assert code == 0
+    assert "owned" in out
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(out + err)
+    if how:
+        assert json.loads(out)["models"] == [EVIL]
+    code, out, err = run(capsys, "probe", "server", str(dump), "--model", "\x1b[2J")
+    assert code == 2
+    assert "is not served here" in err
+    assert "\x1b" not in err

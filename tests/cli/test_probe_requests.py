@@ -158,3 +158,33 @@ def test_one_model_of_several_is_asked_for_by_its_name(tmp_path: Path, capsys: p
     assert "expected one of a, b" in capsys.readouterr().err
     assert exit_code("probe", "requests", path, "--model", "b", "--sample-prompts", "3", "--out", tmp_path / "p") == 2
     assert "--model leaves some out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [[], ["--format", "json"]])
+def test_names_in_a_log_drive_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: list[str]) -> None:
+    rows = [{"timestamp": i, "prompt_tokens": 9, "completion_tokens": 5, "model": f"\x1b[31mred{i % 2}\x9b2J"}
+            for i in range(4)]
+    path = jsonl(tmp_path / "m\x1b[5m.jsonl", rows)
+    assert exit_code("probe", "requests", path, *how) == 0
+    assert exit_code("probe", "requests", path, "--model", "none") == 2
+    shown = capsys.readouterr()
+    assert "red1" in shown.out
+    assert "red1" in shown.err
+    assert not {"\x1b", "\x9b"} & set(shown.out + shown.err)
+
+
+def test_a_recorded_peak_below_the_stated_load_is_not_taken(tmp_path: Path) -> None:
+    log, saved = jsonl(tmp_path / "l.jsonl", ROWS), tmp_path / "e.json"
+    assert exit_code("probe", "requests", log, "--save", str(saved), "-q") == 0
+    evidence = load_evidence(saved)
+    for usual, taken in ((1, True), (500, False)):
+        stated = Deployment.model_validate({"target": "t", "workload": {"concurrency": usual}})
+        filled, _ = with_recorded(stated, [evidence])
+        assert (filled.workload.concurrency_p95 is not None) is taken
+
+
+def test_sampled_prompts_can_be_written_whatever_a_cut_emoji_left(tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    path = jsonl(tmp_path / "l.jsonl", [chat(f"cut \ud83d {i}", "hi") for i in range(5)])
+    assert exit_code("probe", "requests", path, "--sample-prompts", "2", "--out", str(out), "-q") == 0
+    assert len(out.read_text().splitlines()) == 2

@@ -153,3 +153,13 @@ def test_what_the_server_showed_is_saved_for_the_next_advice(capsys: pytest.Capt
     assert evidence.server.speculation is not None
     assert evidence.server.speculation.drafts == 8000
     assert evidence.command.startswith("specadvise verify ")
+
+
+@pytest.mark.parametrize("output_format", ["text", "markdown", "json"])
+def test_names_from_the_server_drive_no_terminal(capsys: pytest.CaptureFixture[str], record: str, dumps: Any,
+                                                 output_format: str) -> None:
+    evil = "acme/\x1b[2Jm\x9bx"
+    _, out, _ = run(capsys, "verify", record, *dumps(page(1, model=evil), page(5, model=evil)), "--window", "34s",
+                    "--format", output_format)
+    assert "acme/" in out
+    assert not {"\x1b", "\x9b"} & set(out)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from probes.requests.shapes import Found, Head, RecordFormat
-from profiles.errors import InputError
+from probes.requests.shapes import Head, Recogniser, RecordFormat
 
 
 def _servegen(head: Head) -> bool:
@@ -30,25 +26,20 @@ def _metadata(head: Head) -> bool:
         {"engine_kwargs", "harness_version", "kv_cache"} & set(first)) and "requests" not in first
 
 
-def _refuse(what: str) -> RecordFormat:
-    name, title, recognises = _KNOWN[what]
-
-    def read(records: Iterator[tuple[int, Any]]) -> Iterator[Found]:
-        raise InputError(f"this is {title}: there are no requests in it; give the log or trace with one request a "
-                         "line or record")
-
-    return RecordFormat(name=name, title=title, recognises=recognises, read=read,
-                        text=what in ("sglang", "servegen"), rank=10)
+def _sglang_log(head: Head) -> bool:
+    return head.container == "text" and any(
+        "Decode batch, #running-req" in line or "Prefill batch, #new-seq" in line
+        or ("sglang" in line.lower() and "server_args" in line) for line in head.lines)
 
 
-_KNOWN = {
-    "servegen": ("servegen", "ServeGen's statistics per time window (rates or length histograms)", _servegen),
-    "gpu": ("gpu_samples", "samples of a GPU's memory and use", _gpu),
-    "metadata": ("metadata", "the description of a run", _metadata),
-    "sglang": ("sglang_log", "the log of an SGLang server, which names no request",
-               lambda head: head.container == "text" and any(
-                   "Decode batch, #running-req" in line or "Prefill batch, #new-seq" in line
-                   or ("sglang" in line.lower() and "server_args" in line) for line in head.lines)),
-}
+def _refused(name: str, title: str, recognises: Recogniser) -> RecordFormat:
+    return RecordFormat(name=name, title=title, recognises=recognises, read=lambda records: iter(()),
+                        refused=True, rank=10)
 
-FORMATS = tuple(map(_refuse, _KNOWN))
+
+FORMATS = (
+    _refused("servegen", "ServeGen's statistics per time window (rates or length histograms)", _servegen),
+    _refused("gpu_samples", "samples of a GPU's memory and use", _gpu),
+    _refused("metadata", "the description of a run", _metadata),
+    _refused("sglang_log", "the log of an SGLang server, which names no request", _sglang_log),
+)

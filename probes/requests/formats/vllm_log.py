@@ -219,9 +219,7 @@ def _total(log: _Log) -> Total:
               for what in ("prompt", "generated")]
     done = 0 if log.requests else log.posts
     notes = []
-    if log.speeds and done:
-        notes.append("lengths are throughput times time over the number of requests answered: means only")
-    elif not log.requests and not done and not log.speeds:
+    if not log.requests and not done and not log.speeds:
         notes.append("this server answered no request while it logged")
     engines = len({one.engine for one in log.speeds})
     if engines > 1:
@@ -243,6 +241,7 @@ def _total(log: _Log) -> Total:
         concurrency={"mean": sum(busy) / len(busy), "p95": busy[min(len(busy) - 1, int(0.95 * len(busy)))],
                      "max": busy[-1]} if busy else {},
         concurrency_basis="running requests of the throughput lines in which any ran" if busy else "",
+        lengths_note="lengths are throughput times time over the number of requests answered: means only",
         models=tuple(log.models), engine=_engine(log), notes=tuple(notes),
     )
 

@@ -98,3 +98,12 @@ def test_what_was_read_is_summed_up_without_any_text(tmp_path, target):
     assert summary["output_tokens"].mean == 2
     assert (summary["models"], summary["temperature"], summary["tasks"]) == (("m",), 0.7, {Task.CODE: 1})
     assert "a b" not in str(summary)
+
+
+def test_a_file_that_two_names_lead_to_is_read_once(tmp_path):
+    rows = [{"prompt_token_ids": [1], "output_token_ids": [2, 3]}] * 2
+    alone = tokens(tmp_path, rows)
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "r.jsonl")
+    found = token_requests([tmp_path / "r.jsonl", tmp_path / "link.jsonl"], None, base=tmp_path)
+    assert (len(found.requests), found.files) == (2, ("r.jsonl",))
+    assert set(found.notes) - set(alone.notes) == {"1 name led to a file that was named already: each is read once"}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from probes.requests import Options, probe_requests
+from probes.requests import Options, misread, probe_requests
 from profiles.errors import InputError
 from tests.probes.requests.synthetic_logs import azure, chat, document, jsonl, write
 
@@ -291,3 +291,83 @@ def test_what_stands_behind_a_gzip_file_costs_nothing_in_it(tmp_path: Path) -> N
 def test_a_packed_file_of_which_nothing_is_left_is_called_damaged(tmp_path: Path, start: bytes) -> None:
     with pytest.raises(InputError, match=r"damaged (gzip|zstd) file"):
         probe(write(tmp_path / "a", start))
+
+
+ROWS = b"".join(json.dumps({**GOOD, "input_length": random.Random(i).randrange(1, 9999)}).encode() + b"\n"
+                for i in range(3000))
+
+
+@pytest.mark.parametrize(("spoil", "words", "least"), [
+    (lambda packed: packed[:-8] + bytes(8 - 4) + packed[-4:], "fails its own checksum", 3000),
+    (lambda packed: packed[:-4] + bytes(4), "fails its own checksum", 3000),
+    (lambda packed: packed[:-3], "ends early", 3000),
+    (lambda packed: packed[:len(packed) // 2] + bytes(40) + packed[len(packed) // 2 + 40:], "", 1000),
+    (lambda packed: packed + b"something else", "something else behind its end", 3000),
+    (lambda packed: packed + bytes(512), None, 3000),
+    (lambda packed: packed + packed, None, 6000),
+])
+def test_what_is_wrong_with_a_gzip_file_is_said(tmp_path: Path, spoil: Any, words: str | None, least: int) -> None:
+    found = probe(write(tmp_path / "m.jsonl.gz", spoil(gzip.compress(ROWS))), lenient=True)
+    told = [note for note in found.notes if note.startswith("m.jsonl.gz ")]
+    assert found.requests >= least
+    assert bool(told) is (words is not None)
+    assert words is None or words in told[0]
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n"])
+def test_a_packed_file_with_nothing_in_it_is_empty_and_not_damaged(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InputError, match=r"e\.jsonl\.gz is empty"):
+        probe(write(tmp_path / "e.jsonl.gz", gzip.compress(content)))
+
+
+def test_a_file_that_several_names_lead_to_counts_once(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "m.jsonl", [GOOD] * 7)
+    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "hard.jsonl").hardlink_to(path)
+    for names in ([path, path], [path, str(tmp_path / "*.jsonl")], [str(tmp_path / "link.jsonl"), path]):
+        found = probe_requests(names)
+        assert (found.requests, len(found.files)) == (7, 1)
+        assert any("it is read once" in note for note in found.notes)
+    other = jsonl(tmp_path / "copy.jsonl", [GOOD] * 7)
+    assert probe_requests([path, other]).requests == 14
+
+
+REPEATED = '{"timestamp": 1000, "input_length": 10, "output_length": 5, "input_length": 90}'
+
+
+def test_a_key_that_stands_twice_makes_a_bad_line_whoever_reads_it(tmp_path: Path) -> None:
+    lines = [LINE] * 9
+    lines[4:4] = [REPEATED]
+    by_lines, by_document = (probe(write(tmp_path / name, text)) for name, text in (
+        ("a.jsonl", "\n".join([*lines, "torn {"])), ("a.json", "[" + ",\n".join(lines) + "]")))
+    for found in (by_lines, by_document):
+        assert (found.requests, found.prompt_tokens.mean) == (9, 10)
+        assert found.skipped["a key that stands twice"] == 1
+    assert by_lines.skipped_at["a key that stands twice"] == ("a.jsonl:5",)
+    assert by_lines.skipped["not JSON"] == 1
+    unread = write(tmp_path / "b.jsonl", "\n".join([LINE] * 3 + [LINE[:-1] + ', "note": 1, "note": 2}']))
+    assert (probe(unread).requests, probe(unread).skipped) == (4, {})
+
+
+def test_a_nested_key_that_stands_twice_makes_a_bad_line_too(tmp_path: Path) -> None:
+    good = json.dumps(chat("q", "a"))
+    twice = good.replace('"prompt_tokens": 10', '"prompt_tokens": 10, "prompt_tokens": 11')
+    found = probe(write(tmp_path / "a.jsonl", "\n".join([good] * 4 + [twice])))
+    assert (found.requests, found.skipped) == (4, {"a key that stands twice": 1})
+
+
+def test_half_a_surrogate_pair_costs_no_line(tmp_path: Path) -> None:
+    rows = [chat(f"a cut emoji \ud83d {i}", "whole \U0001f600") for i in range(5)]
+    path = jsonl(tmp_path / "s.jsonl", [*rows, chat("plain", "plain")])
+    found = probe(path)
+    assert (found.requests, found.skipped) == (6, {})
+    assert found.text.requests == 6
+    torn = probe(write(tmp_path / "t.jsonl", Path(path).read_text() + "torn {\n"))
+    assert (torn.requests, torn.skipped, torn.skipped_at) == (6, {"not JSON": 1}, {"not JSON": ("t.jsonl:7",)})
+
+
+def test_whole_emojis_are_no_reason_to_read_a_log_in_python(tmp_path: Path) -> None:
+    rows = [chat("\U0001f600 \U0001f3f3\ufe0f", "\U0001f1e9\U0001f1ea") for _ in range(3)]
+    path = Path(jsonl(tmp_path / "s.jsonl", rows))
+    assert b"\\ud83d" in path.read_bytes()
+    assert misread._HALF.search(path.read_bytes()) is None

@@ -172,3 +172,14 @@ def test_a_count_that_is_no_number_is_refused_and_not_taken_for_none(name: str, 
 def test_a_share_that_is_no_number_yet_is_left_out() -> None:
     text = 'vllm:num_requests_running{model_name="m"} 1\nvllm:gpu_prefix_cache_hit_rate{model_name="m"} NaN\n'
     assert [one.name for one in read_metrics(text, "page").series] == ["num_requests_running"]
+
+
+def test_a_page_that_was_pasted_twice_counts_once_and_says_so() -> None:
+    once = syn.page(syn.v1_engine(outputs=[10, 20], running=2))
+    later = syn.page(syn.v1_engine(outputs=[10, 20, 30], running=3))
+    alone, twice, both = (read_metrics(text, "page") for text in (once, once + once, once + later))
+    assert set(twice.series) == set(alone.series)
+    assert alone.notes == ()
+    assert "more than once" in twice.notes[0]
+    assert [s.value for s in both.named(("generation_tokens",))] == [60.0]
+    assert [s.value for s in both.named(("num_requests_running",))] == [3.0]

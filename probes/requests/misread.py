@@ -1,21 +1,27 @@
-"""JSON's true and false where a number belongs. The table engine takes them for 1 and 0: a file that holds some is read
-in Python, where they are none."""
+"""JSON that the table engine would misread without a word: true and false, which it takes for 1 and 0; the first of two
+equal keys, where other readers take the last; and half of a surrogate pair, for which it takes a sound line for none. A
+file that holds some is read in Python."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from probes.requests.database import Database
 from probes.requests.plan import Plan
+from probes.requests.queries import keys_twice
 from probes.requests.shapes import FIELDS
 from probes.requests.sources import Source
 from probes.requests.text_sample import drawn_blocks
 
 LOOKED_THROUGH_BYTES = 16 << 20
-"""Files above it are looked at in an even sample: looking costs a part of what reading does."""
+"""Files above it are looked at for booleans in an even sample: looking costs a part of what reading does."""
 SAMPLE_BYTES = 1 << 20
 _FLAG = re.compile(rb":\s*(?:true|false)\b")
 _KEY_BYTES = 200
+_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+                   rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
+"""What cuts a text in the middle of an emoji leaves behind."""
 
 
 def numbers_are_booleans(plan: Plan, source: Source) -> bool:
@@ -23,6 +29,12 @@ def numbers_are_booleans(plan: Plan, source: Source) -> bool:
     keys = {place.parts[-1].encode() for field, places in plan.fields.items() for place in places
             if FIELDS[field] != "name" and place.unit != "text"}
     return any(key in keys for block in _blocks(source) for key in _flagged(block))
+
+
+def only_python_reads(database: Database, plan: Plan, source: Source) -> bool:
+    """Whether a file of JSON lines that the strict reading has refused holds what the tolerant one would misread."""
+    halves = any(_HALF.search(block) for block in drawn_blocks(source, None) if b"\\ud" in block or b"\\uD" in block)
+    return halves or keys_twice(database, plan, source)
 
 
 def _blocks(source: Source) -> Iterator[bytes]:

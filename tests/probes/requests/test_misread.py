@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from probes.requests import booleans, probe_requests
+from probes.requests import misread, probe_requests
 from profiles.errors import InputError
 from tests.probes.requests.synthetic_logs import document, jsonl, write
 
@@ -61,8 +61,8 @@ def test_tables_refuse_them_too(tmp_path: Path) -> None:
 
 
 def test_a_large_log_is_looked_at_in_parts_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(booleans, "LOOKED_THROUGH_BYTES", 1000)
-    monkeypatch.setattr(booleans, "SAMPLE_BYTES", 4000)
+    monkeypatch.setattr(misread, "LOOKED_THROUGH_BYTES", 1000)
+    monkeypatch.setattr(misread, "SAMPLE_BYTES", 4000)
     rows = [{**ROWS[0], "completion_tokens": True if i % 3 == 0 else 5} for i in range(300)]
     found = probe_requests([jsonl(tmp_path / "a.jsonl", rows)])
     assert (found.requests, found.skipped) == (200, {REASON: 100})
