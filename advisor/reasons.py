@@ -219,7 +219,14 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
         parts.append(f"sampling at temperature {heat:g} makes the target pick tokens no draft can foresee")
     if parts:
         text = ", and ".join(parts)
-        return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text[0].upper()}{text[1:]}.")
+        text = f"{text[0].upper()}{text[1:]}"
+        acceptance = pricing.acceptance[best.label]
+        if acceptance.source in (Source.MEASURED, Source.RECORDED):
+            # What was counted says it better than the kind of text, and speaks for itself.
+            counted = _TIER_SAID.get(acceptance.tier, _SAID[acceptance.source])
+            return Reason(question="creative_or_hot",
+                          sentence=f"{text}; the acceptance it is priced with was {counted}, and has that in it.")
+        return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text}.")
     if not workload.temperature_stated:
         how = "Nobody said how requests sample (taken as between greedy and temperature 1)"
     else:

@@ -73,6 +73,14 @@ class CheckResult(Schema):
         return f"{self.name} ({self.part})" if self.part else self.name
 
 
+def moved(result: CheckResult, lines: int) -> CheckResult:
+    """The same result where so many lines were put above all that was checked."""
+    found = tuple(
+        finding if finding.line is None else finding.model_copy(update={"line": finding.line + lines})
+        for finding in result.findings)
+    return result.model_copy(update={"findings": found})
+
+
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """By severity, then line, then code."""
     order = {severity: -rank for rank, severity in enumerate(SEVERITIES)}

@@ -73,10 +73,12 @@ class SubjectBuilder:
         from advisor.checks.emitted import known_of_record, plain_runner
 
         known, gpu = known_of_record(self.record), self._find_gpu()
+        here = gpu.name if gpu is not None else "cpu" if platform_of(self.gpu_name) == "cpu" else ""
         advised = from_yaml(self.record.emitted.vllm_yaml, "the record's vllm.yaml")
-        if gpu is None or gpu.name != known.gpu_name or config.values != advised.values:
+        if here != known.gpu_name or config.values != advised.values:
             return {}
-        return {"plain_runner": plain_runner(known), "hardware": known.deployment.hardware, "evidence": known.evidence}
+        return {"plain_runner": plain_runner(known), "hardware": known.deployment.hardware, "evidence": known.evidence,
+                "measured": known.measured}
 
     def _find_gpu(self) -> Gpu | None:
         """None where nobody names one, for `cpu`, and for accelerators that only a plugin runs on."""
