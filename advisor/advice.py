@@ -17,7 +17,7 @@ from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Record
 from advisor.room_reasons import SPREAD, room_warnings
-from advisor.saturation import saturation_of, saturation_sentence
+from advisor.saturation import at_rate, saturation_of, saturation_sentence
 from advisor.situation import Situation
 from advisor.workload_load import workload_used
 from profiles.deployment import NO_SPECULATION, spoken
@@ -71,6 +71,7 @@ def advise(situation: Situation, created_at: str) -> Record:
         workload=workload,
         workload_sources=sources,
         saturation=saturation_of(pricing, choice.best),
+        at_rate=at_rate(pricing, choice.best) if not choice.blocked else None,
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},

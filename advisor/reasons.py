@@ -10,6 +10,7 @@ from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
+from advisor.saturation import at_rate_sentence
 from advisor.schedule import NOISE, Band, k_at, warned_of
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
@@ -258,7 +259,8 @@ def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     if choice.busy is not None and choice.busy.speedup.value < 1.0:
         verdict = "against"
         sentence += f"; in the busy hour ({choice.busy.running} running) it would be {choice.busy.speedup.value:.2f}x"
-    return Reason(question="concurrency", sentence=sentence + ".", for_or_against=verdict)
+    rate = at_rate_sentence(pricing, best)
+    return Reason(question="concurrency", sentence=f"{sentence}.{f' {rate}.' if rate else ''}", for_or_against=verdict)
 
 
 def _prefill(pricing: Pricing, best: Priced) -> Reason:

@@ -54,6 +54,9 @@ class CheckResult(Schema):
     """fail: a finding at or above the severity asked for."""
     vllm_version: str
     """The release as stated."""
+    version_from: str = ""
+    """Who stated it, as the end of a sentence: `as the file's own header says`; empty where whoever asked for the check
+    did."""
     rules_version: str
     """The release whose rules were applied: the same one, or the nearest known."""
     checked: tuple[str, ...] = ()

@@ -99,7 +99,8 @@ def advise(
         )
     flags = flags_of(given)
     path = Path(deployment) if deployment is not None else None
-    stated = load_deployment(path, flags)
+    filled: list[str] = []
+    stated = load_deployment(path, flags, filled)
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
@@ -118,7 +119,8 @@ def advise(
         say(f"specadvise: {message}")
 
     with result_folder(folder):
-        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn)
+        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn,
+                           noted=filled)
         situation = over_recordings(situation, base, engine=stated.trial.enabled, offline=offline, warn=warn)
         engine_failed = False
         if stated.trial.enabled:
