@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from advisor.record import Memory
 from profiles.catalog.shapes import ModelShape
+from profiles.methods import Method
 
 _LEAST_GIB = 0.05
 """Of activations, graphs and sampling: less is no cause of anything a reader sees."""
+
+
+def drafter_verb(described: Method) -> str:
+    """Who takes it, with the verb: layers of the target's own checkpoint are no draft that somebody named."""
+    return f"the {described.title} take" if described.drafter == "native" else "the draft takes"
 
 
 def drafter_takes(plan: Memory) -> tuple[str, ...]:

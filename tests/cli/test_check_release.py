@@ -94,8 +94,8 @@ def test_what_is_written_is_read_back_also_where_the_line_is_wrapped(version: st
 def test_every_form_that_is_written_says_its_release() -> None:
     record = enabled()
     for form in ("compose", "kubernetes", "systemd"):
-        for text in write_forms(record, (form,))[form].files.values():
-            assert release_written(text) == record.provenance.vllm_version
+        first = next(iter(write_forms(record, (form,))[form].files.values()))
+        assert release_written(first) == record.provenance.vllm_version
 
 
 def test_the_text_says_which_release_was_judged_and_who_stated_it(tmp_path: Path) -> None:

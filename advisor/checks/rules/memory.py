@@ -13,7 +13,7 @@ from advisor.checks.subject import Subject
 from advisor.cost.memory import plan_memory
 from advisor.cost.overhead import GIB
 from advisor.cost.stated_kv import BLOCKS, BYTES
-from advisor.cost.taken import drafter_takes, engine_takes, joined
+from advisor.cost.taken import drafter_takes, drafter_verb, engine_takes, joined
 from advisor.record import Memory
 from advisor.situation import Situation
 from profiles.catalog.shapes import ModelShape
@@ -241,7 +241,9 @@ def _concurrency(subject: Subject) -> Iterable[Fault]:
 def _taken(subject: Subject, plan: Memory) -> str:
     """Who takes it, as a sentence behind another one; empty where nothing can be named."""
     target = subject.target.shape if subject.target is not None else None
-    whose = {"the draft takes": drafter_takes(plan),
+    speculation = subject.speculation
+    described = METHODS.get(speculation.method or "none") if speculation is not None else None
+    whose = {drafter_verb(described or METHODS["none"]): drafter_takes(plan),
              "the engine takes": engine_takes(plan, target, subject.engine.runner, subject.engine.plain_runner)}
     said = "; ".join(f"{who} {joined(parts)}" for who, parts in whose.items() if parts)
     return f" {said[0].upper()}{said[1:]}." if said else ""
