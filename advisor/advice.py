@@ -208,7 +208,8 @@ def _runner(pricing: Pricing, choice: Choice) -> str:
 
 def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
     situation = pricing.situation
-    counted = {label for label, found in pricing.acceptance.items() if found.source in (Source.MEASURED, Source.RECORDED)}
+    counted = {label for label, found in pricing.acceptance.items()
+               if found.source in (Source.MEASURED, Source.RECORDED)}
     own = [best_cell(pricing, pricing.running, (candidate,)) for candidate in pricing.candidates]
     gaining = {cell.label for cell in own
                if cell is not None and cell.speedup.source is Source.MEASURED and cell.speedup.value > 1.0}

@@ -58,8 +58,8 @@ def at_rate_sentence(pricing: Pricing, best: Priced) -> str | None:
     how, other = ("sooner", "smaller gain") if found.running_with < found.running_without else ("later", "smaller loss")
     each = " on each replica" if pricing.situation.deployment.engine.data_parallel_size > 1 else ""
     return (f"At {counted(found.arrival_rate_rps, 'request')} per second about {found.running_without:.3g} run{each} "
-            f"without speculation and {found.running_with:.3g} with it, because each leaves {how}: with each side at its "
-            f"own load, as `specadvise plan` has it, a request is {found.speedup:.2f}x as fast, and the speed-ups here "
+            f"without speculation and {found.running_with:.3g} with it, because each leaves {how}: with each side at "
+            f"its own load, as `specadvise plan` has it, a request is {found.speedup:.2f}x as fast; the speed-ups here "
             f"compare both at the same load, which shows the {other}")
 
 

@@ -52,8 +52,8 @@ NOTHING_MEASURED = Measured()
 
 def measured_of(candidate: Candidate, cells: Iterable[Priced], positions: Sequence[Quantity]) -> Measured:
     """What of a candidate's cells and per-position acceptance is more than a model or an assumption."""
-    gains = tuple(Gain(cell.k, cell.running, cell.speedup.value) for cell in cells
-                  if cell.candidate == candidate and cell.k > 0 and cell.fits and cell.speedup.source is Source.MEASURED)
+    own = [cell for cell in cells if cell.candidate == candidate and cell.k > 0 and cell.fits]
+    gains = tuple(Gain(c.k, c.running, c.speedup.value) for c in own if c.speedup.source is Source.MEASURED)
     known = bool(positions) and all(q.source in (Source.MEASURED, Source.RECORDED) for q in positions)
     return Measured(gains, tuple(q.value for q in positions) if known else ())
 

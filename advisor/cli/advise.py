@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.argument("deployment", required=False, metavar="[DEPLOYMENT.yaml]")
 @click.option("--target", help="Target model: HF id or folder.")
 @click.option("--draft", multiple=True, help="Draft model or head to consider; repeat for several.")
-@click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat. One "
-              "of trained heads without a --draft takes the heads that the catalog has for the target.")
+@click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat. "
+              "One of trained heads without a --draft takes the heads that the catalog has for the target.")
 @click.option("-k", "--k", "k", help="Speculative tokens to look at: 3, 1,3,5 or 1-5.")
 @click.option("--gpu", help="GPU by name (H100, RTX PRO 6000, ...), `cpu`, or `auto` to probe this machine.")
 @click.option("--gpus", type=Whole(0, 10_000),

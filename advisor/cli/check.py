@@ -26,9 +26,9 @@ def _formats() -> tuple[str, ...]:
 
 @click.command()
 @click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
-@click.option("--vllm-version", help="Release it has to run on. When left out: the one of --deployment or --record, else "
-              "the one that the file's own header names (where `advise` wrote it), else the installed one, else the "
-              "newest known.")
+@click.option("--vllm-version", help="Release it has to run on. When left out: the one of --deployment or --record, "
+              "else the one that the file's own header names (where `advise` wrote it), else the installed one, else "
+              "the newest known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
 @click.option("--gpus", type=Whole(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
@@ -173,7 +173,7 @@ def _unstated_version() -> tuple[str, str]:
     from profiles.catalog.releases import newest
 
     installed = installed_version()
-    return (installed, "the installed one") if installed is not None else (newest(), "the newest known: nobody states one")
+    return (installed, "the installed one") if installed else (newest(), "the newest known: nobody states one")
 
 
 def _shell_environment() -> dict[str, str]:

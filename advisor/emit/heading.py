@@ -12,8 +12,8 @@ from profiles.errors import InputError
 from profiles.schema import Source, as_sentence
 from profiles.version import __version__
 
-_WRITTEN = re.compile(r"# Written by specadvise [0-9][0-9A-Za-z.+!-]* for vLLM (?P<release>[0-9A-Za-z][0-9A-Za-z.+_-]*?)"
-                      r"(?:\.|: .+| \(.+)")
+_WRITTEN = re.compile(r"# Written by specadvise [0-9][0-9A-Za-z.+!-]* for vLLM "
+                      r"(?P<release>[0-9A-Za-z][0-9A-Za-z.+_-]*?)(?:\.|: .+| \(.+)")
 """The first line of every file written, as a comment: `Written by specadvise 0.1.0 for vLLM 0.32.0.`"""
 
 

@@ -59,7 +59,8 @@ def test_the_advice_says_why_its_figure_and_the_plans_differ() -> None:
     assert record.decision.enable is True
     assert record.at_rate is not None
     assert record.at_rate.running_with < 0.95 * record.at_rate.running_without
-    (said,) = [r.sentence for r in record.reasons if r.question == "concurrency" and "requests per second" in r.sentence]
+    (said,) = [r.sentence for r in record.reasons
+               if r.question == "concurrency" and "requests per second" in r.sentence]
     assert f"{record.at_rate.speedup:.2f}x as fast" in said
     assert "compare both at the same load" in said
 

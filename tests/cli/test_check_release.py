@@ -1,4 +1,4 @@
-"""Which release a config is judged for: the one that is asked for, else what the file itself says, else what is here."""
+"""Which release a config is judged for: the one asked for, else what the file itself says, else what is here."""
 
 from __future__ import annotations
 
@@ -105,4 +105,5 @@ def test_the_text_says_which_release_was_judged_and_who_stated_it(tmp_path: Path
     assert "for vLLM 0.24.0, as the file's own header says" in ran.stdout
     path.write_text(BODY)
     ran = CliRunner().invoke(cli, ["check", str(path), "--gpu", "H100"], standalone_mode=False)
-    assert f"for vLLM {newest()}, the newest known: nobody states one" in ran.stdout or "the installed one" in ran.stdout
+    said = f"for vLLM {newest()}, the newest known: nobody states one"
+    assert said in ran.stdout or "the installed one" in ran.stdout

@@ -138,7 +138,7 @@ def test_only_what_was_measured_counts() -> None:
 
 def test_doubts_about_a_candidate_give_way_to_what_is_known_of_it() -> None:
     as_large = gpu_situation(candidates=[{"method": "draft_model", "draft": "meta-llama/Llama-3.2-1B-Instruct"}])
-    as_large = replace(as_large, drafts={key: as_large.target for key in as_large.drafts})
+    as_large = replace(as_large, drafts=dict.fromkeys(as_large.drafts, as_large.target))
     label = as_large.candidates[0].label
     assert any("no draft can save time" in text for text in doubts(as_large, {}))
     assert doubts(as_large, {}, gaining={label}) == ()
