@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from advisor.checks.finding import CheckResult
+from advisor.checks.finding import CheckResult, moved
+from advisor.checks.measured import NOTHING_MEASURED, Measured, measured_of
 from advisor.compatibility import accelerator_note, doubts, engine_warnings, foreign_evidence, unconfirmed
 from advisor.cost.measured import MeasuredCost
 from advisor.cost.step import runner_for
@@ -16,7 +17,7 @@ from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
 from advisor.record import EmittedConfig, Memory, Priced, Provenance, Reason, Record
 from advisor.room_reasons import SPREAD, room_warnings
-from advisor.saturation import saturation_of, saturation_sentence
+from advisor.saturation import at_rate, saturation_of, saturation_sentence
 from advisor.situation import Situation
 from advisor.workload_load import workload_used
 from profiles.deployment import NO_SPECULATION, spoken
@@ -70,6 +71,7 @@ def advise(situation: Situation, created_at: str) -> Record:
         workload=workload,
         workload_sources=sources,
         saturation=saturation_of(pricing, choice.best),
+        at_rate=at_rate(pricing, choice.best) if not choice.blocked else None,
         extra={
             "loads": list(pricing.loads),
             "fit": pricing.cost.coefficients if isinstance(pricing.cost, MeasuredCost) else {},
@@ -109,7 +111,8 @@ def _settle(situation: Situation) -> _Settled:
         # The engine sizes its memory for the k it is started with, the largest of a schedule.
         memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
         emitted = emit(decision, situation, memory, decision.reasons)
-        checklist = check_text(emitted.vllm_yaml, emitted.env, replace(known, running=decision.running))
+        checklist = check_text(emitted.vllm_yaml, emitted.env,
+                               replace(known, running=decision.running, measured=_measured(pricing, choice)))
         errors = errors_of(checklist)
         if errors and not decision.enable and not refused and choice.blocked != "target":
             refused = "; ".join(errors)
@@ -122,12 +125,23 @@ def _settle(situation: Situation) -> _Settled:
             warnings = tuple(_warnings(pricing, choice, memory))
             cautions = cautions_of(warnings, checklist)
             if cautions:
-                emitted = emit(decision, situation, memory, decision.reasons, cautions)
-                # The same findings, at the lines where they now stand.
-                checklist = check_text(emitted.vllm_yaml, emitted.env, replace(known, running=decision.running))
+                # They are comments above all options: the findings stay, so many lines further down.
+                bare, emitted = emitted, emit(decision, situation, memory, decision.reasons, cautions)
+                checklist = moved(checklist, emitted.vllm_yaml.count("\n") - bare.vllm_yaml.count("\n"))
             return _Settled(pricing, replace(choice, decision=decision), reasons, memory, emitted, checklist, warnings)
         # Everything is priced anew: what cannot run ranks last, and its cells say why.
         pricing = replace(pricing, unusable={**pricing.unusable, best.label: errors[0]}, _cache={})
+
+
+def _measured(pricing: Pricing, choice: Choice) -> Measured:
+    """What rules of thumb about the chosen candidate give way to; nothing where its acceptance and times are modelled
+    or assumed."""
+    best = choice.best
+    if best is None:
+        return NOTHING_MEASURED
+    # No model's cell is a measurement: the whole table is asked for only where a trial stands behind it.
+    cells = pricing.table if isinstance(pricing.cost, MeasuredCost) else ()
+    return measured_of(best.candidate, cells, pricing.acceptance[best.label].per_position)
 
 
 _K_OPTION = "speculative-config.num_speculative_tokens"
@@ -145,11 +159,13 @@ def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict
     if best.speedup.source is Source.MEASURED:
         return {}
     situation, candidate = pricing.situation, best.candidate
-    codes = _about_k(checklist if choice.decision.enable else judged(situation, candidate, k, best.running))
+    measured = _measured(pricing, choice)
+    codes = _about_k(checklist if choice.decision.enable else
+                     judged(situation, candidate, k, best.running, measured))
     if not codes:
         return {}
     # Some rules speak whatever the load, others from this load on.
-    since = 1 if set(codes) & set(_about_k(judged(situation, candidate, k))) else best.running
+    since = 1 if set(codes) & set(_about_k(judged(situation, candidate, k, measured=measured))) else best.running
     return {(best.label, each): (since, ", ".join(codes)) for each in candidate.k if each >= k}
 
 
@@ -192,10 +208,15 @@ def _runner(pricing: Pricing, choice: Choice) -> str:
 
 def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
     situation = pricing.situation
+    counted = {label for label, found in pricing.acceptance.items()
+               if found.source in (Source.MEASURED, Source.RECORDED)}
+    own = [best_cell(pricing, pricing.running, (candidate,)) for candidate in pricing.candidates]
+    gaining = {cell.label for cell in own
+               if cell is not None and cell.speedup.source is Source.MEASURED and cell.speedup.value > 1.0}
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
         *engine_warnings(situation.deployment, situation.target),
-        *(doubts(situation, pricing.unusable) if choice.blocked not in ("target", "config") else ()),
+        *(doubts(situation, pricing.unusable, counted, gaining) if choice.blocked not in ("target", "config") else ()),
     ]
     doubt = unconfirmed(situation, choice.best.candidate) if choice.best is not None and not choice.blocked else None
     if choice.best is not None and doubt is not None and (said := f"{choice.best.label}: {doubt}") not in warnings:

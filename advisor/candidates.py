@@ -44,6 +44,12 @@ def propose(
     return tuple(found), tuple(said)
 
 
+def heads_to_price(target_id: str, method: str | None = None) -> list[DraftHead]:
+    """The catalog's heads for a target, of one method where one is named, that can be priced; confirmed ones first."""
+    return [head for head in heads_for(target_id)
+            if (method is None or head.method == method) and _unpriceable(head) is None]
+
+
 def _unpriceable(head: DraftHead) -> str | None:
     """Why a head of the catalog is no candidate whatever the release; None where it may be one."""
     described = METHODS.get(head.method)
@@ -72,10 +78,9 @@ def _unstartable(described: Method | None, target: ModelShape, release: Release,
 
 
 def _all(target: ModelShape, ks: tuple[int, ...]) -> Iterator[tuple[Candidate, str]]:
-    for head in heads_for(target.id):
-        if _unpriceable(head) is None:
-            draft = ModelRef(id=head.id)
-            yield Candidate(method=head.method, draft=draft, k=ks, settings=head.settings), _of_head(head)
+    for head in heads_to_price(target.id):
+        draft = ModelRef(id=head.id)
+        yield Candidate(method=head.method, draft=draft, k=ks, settings=head.settings), head_reason(head)
     layers = target.mtp_layers
     if layers > 0:
         # More steps than layers must be a multiple of them.
@@ -114,7 +119,8 @@ def _small_models(target: ModelShape) -> list[ModelShape]:
     return sorted((model for model in within if kinship(model.id, target.id) == nearest), key=rank)[:_MOST_DRAFTS]
 
 
-def _of_head(head: DraftHead) -> str:
+def head_reason(head: DraftHead) -> str:
+    """Why a head is a candidate, without a full stop."""
     shape = {"config": "its published shape", "target": "a shape after the target's"}.get(head.shape_from, "")
     priced = f", priced with {shape}" if shape else ""
     doubt = "" if head.check == "ok" else ", the catalog entry not confirmed"

@@ -7,7 +7,7 @@ for the prices to show. The rules are those of vLLM's own checks (`vllm/config/s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from advisor.cost.step import runner_for
@@ -80,10 +80,14 @@ def incompatible(situation: Situation) -> dict[str, str]:
     return found | refused_configs(situation, (c for c in situation.candidates if c.label not in found))
 
 
-def doubts(situation: Situation, refused: Mapping[str, str]) -> tuple[str, ...]:
+def doubts(
+    situation: Situation, refused: Mapping[str, str], counted: Collection[str] = (), gaining: Collection[str] = ()
+) -> tuple[str, ...]:
     """What runs, but hardly as its user meant it: a draft as large as the target, a head of a sister checkpoint.
 
-    `refused` are the candidates that cannot run, by label: nothing is said of them.
+    `refused` are the candidates that cannot run, by label: nothing is said of them. A doubt gives way to what is known:
+    `counted` are those whose acceptance was measured or counted over recorded outputs, `gaining` those of which a gain
+    was measured.
     """
     said = []
     for candidate in situation.candidates:
@@ -91,15 +95,16 @@ def doubts(situation: Situation, refused: Mapping[str, str]) -> tuple[str, ...]:
             continue
         draft = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
         kind = method(candidate.method).drafter
-        if kind == "model" and draft is not None and draft.active_params >= situation.target.active_params:
+        as_large = draft is not None and draft.active_params >= situation.target.active_params
+        if kind == "model" and as_large and candidate.label not in gaining:
             said.append(f"{candidate.label}: the draft is as large as the target or larger, so no draft can save time")
-        if candidate.settings.get("use_heterogeneous_vocab"):
+        if candidate.settings.get("use_heterogeneous_vocab") and candidate.label not in counted:
             said.append(
                 f"{candidate.label}: tokens that only one of the two vocabularies has are never drafted, and what that "
                 "costs in acceptance is not known before a trial"
             )
         head = find_head(candidate.draft.id) if candidate.draft is not None and kind == "head" else None
-        if head is not None and not _trained_for(head.id, situation.target):
+        if head is not None and not _trained_for(head.id, situation.target) and candidate.label not in counted:
             said.append(f"{candidate.label}: {_of_a_sister(head, situation.target)}")
     return tuple(said)
 

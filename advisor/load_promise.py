@@ -29,7 +29,7 @@ def load_promise(record: Record, load: Quantity | None, idle: bool, gain: Promis
     load: running requests as the server showed them. gain: what was found of break-even at that load; None where
     speculation does not run, or not as recorded.
     """
-    decided = Quantity(value=record.decision.running, source=Source.ASSUMED, note="the load decided for")
+    decided = Quantity(value=record.decision.running, source=_source(record), note="the load decided for")
     if load is None or idle:
         why = ("The server does not export how many requests run" if load is None else
                f"The server was idle ({load.value:.2g} running on average)")
@@ -39,6 +39,23 @@ def load_promise(record: Record, load: Quantity | None, idle: bool, gain: Promis
     return Promise(code="load", verdict=verdict, promised=decided, found=load, unit="running requests",
                    sentence=f"{shown(load.value)} running{shown_range(load)}, decided for "
                             f"{record.decision.running}{words}.")
+
+
+def _source(record: Record) -> Source:
+    """Where the load decided for comes from: of a rate it follows by Little's law."""
+    told = record.workload_sources
+    if "arrival_rate_rps" in told:
+        return Source.MODELLED
+    read = told.get("concurrency", "").startswith(("recorded", "read from the server"))
+    return Source.RECORDED if read else Source.ASSUMED
+
+
+def _decided_loads(record: Record) -> tuple[float, float]:
+    """The loads that the decision is about: at a stated rate what runs with and without speculation."""
+    running, rate = float(record.decision.running), record.at_rate
+    if rate is None or record.decision.enable is not True:
+        return running, running
+    return min(running, rate.running_with), max(running, rate.running_with)
 
 
 def _judged(record: Record, load: Quantity, gain: Promise | None) -> tuple[Verdict, str]:
@@ -77,7 +94,8 @@ def _at_priced(record: Record, load: Quantity, gain: Promise | None) -> tuple[Ve
                         f"{k_asked(record, decision.running)}")
     if decision.enable is False and cross is not None and high < cross and cross <= decision.running:
         return "noted", f": below the crossover at {cross}, where speculation may gain"
-    if schedule or (low <= FAR * decision.running and high >= decision.running / FAR):
+    fewest, most = _decided_loads(record)
+    if schedule or (low <= FAR * most and high >= fewest / FAR):
         return "held", ""
     if gain is None or gain.verdict == "held":
         return "held", ": another load, judged by what the record says of it"

@@ -379,10 +379,10 @@ def price(situation: Situation, unusable: Mapping[str, str] | None = None) -> Pr
             alone = engine.data_parallel_size == 1
             pricing.assumptions.append(
                 f"{rate:g} requests per second{', all on one replica,' if alone else ''} keep about {running:.0f} "
-                f"running{'' if alone else ' on each'} without speculation (Little's law)"
+                f"running{'' if alone else ' on each'} without speculation (modelled, by Little's law)"
             )
     if engine.data_parallel_size > 1:
-        pricing.assumptions.append(f"the load is shared evenly by {engine.data_parallel_size} replicas")
+        pricing.assumptions.append(f"the load is assumed to be shared evenly by {engine.data_parallel_size} replicas")
     # A full replica runs whole requests; a load that is only likely is rounded to the nearest.
     pricing.running = max(1, min(max_running, math.floor(running) if pricing.saturated else round(running)))
     if round(running) > max_running:

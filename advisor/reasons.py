@@ -10,6 +10,7 @@ from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
+from advisor.saturation import at_rate_sentence
 from advisor.schedule import NOISE, Band, k_at, warned_of
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
@@ -219,7 +220,14 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
         parts.append(f"sampling at temperature {heat:g} makes the target pick tokens no draft can foresee")
     if parts:
         text = ", and ".join(parts)
-        return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text[0].upper()}{text[1:]}.")
+        text = f"{text[0].upper()}{text[1:]}"
+        acceptance = pricing.acceptance[best.label]
+        if acceptance.source in (Source.MEASURED, Source.RECORDED):
+            # What was counted says it better than the kind of text, and speaks for itself.
+            counted = _TIER_SAID.get(acceptance.tier, _SAID[acceptance.source])
+            return Reason(question="creative_or_hot",
+                          sentence=f"{text}; the acceptance it is priced with was {counted}, and has that in it.")
+        return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text}.")
     if not workload.temperature_stated:
         how = "Nobody said how requests sample (taken as between greedy and temperature 1)"
     else:
@@ -251,7 +259,8 @@ def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     if choice.busy is not None and choice.busy.speedup.value < 1.0:
         verdict = "against"
         sentence += f"; in the busy hour ({choice.busy.running} running) it would be {choice.busy.speedup.value:.2f}x"
-    return Reason(question="concurrency", sentence=sentence + ".", for_or_against=verdict)
+    rate = at_rate_sentence(pricing, best)
+    return Reason(question="concurrency", sentence=f"{sentence}.{f' {rate}.' if rate else ''}", for_or_against=verdict)
 
 
 def _prefill(pricing: Pricing, best: Priced) -> Reason:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor.cost.memory import plan_memory, request_tokens
 from advisor.cost.step import runner_for
-from advisor.cost.taken import drafter_takes, engine_takes, joined
+from advisor.cost.taken import drafter_takes, drafter_verb, engine_takes, joined
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice
 from advisor.prediction import Pricing
@@ -110,7 +110,8 @@ def room(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     if described.drafter == "lookup":
         takes = f"{described.title[0].upper()}{described.title[1:]} needs no weights and no KV of its own"
     else:
-        takes = f"The draft takes {joined(drafter_takes(plan)) or 'no weights and no KV of its own'}"
+        who = drafter_verb(described)
+        takes = f"{who[0].upper()}{who[1:]} {joined(drafter_takes(plan)) or 'no weights and no KV of its own'}"
     besides = engine_takes(plan, situation.target, runner_for(best.candidate, situation), situation.runner)
     takes += f"; the engine then takes {joined(besides)}" if besides else ""
     sentence = (

@@ -1,4 +1,5 @@
-"""An arrival rate that the deployment's replicas cannot keep up with: what they hold, and how many it takes.
+"""An arrival rate, and what runs at it: with a candidate fewer requests where it gains; where the deployment's replicas
+cannot keep up, what they hold, and how many it takes.
 
 A rate is that of the whole deployment. A replica is one engine, the GPUs of its tensor and pipeline parallel sizes;
 `data_parallel_size` says how many share the rate.
@@ -9,10 +10,57 @@ from __future__ import annotations
 import math
 
 from advisor.prediction import Pricing
-from advisor.record import Priced, Saturation
+from advisor.record import AtRate, Priced, Saturation
 from advisor.workload_load import little
 from profiles.deployment import NO_SPECULATION
 from profiles.schema import counted
+
+_ALIKE = 0.05
+"""Relative difference of two loads that no reader needs to be told."""
+
+
+def at_rate(pricing: Pricing, best: Priced | None) -> AtRate | None:
+    """What runs on a replica at the rate with and without the best cell's candidate; None where no rate is known, or
+    the replicas do not hold it, and where there is nothing that could run beside it."""
+    rate = pricing.traffic.arrival_rate_rps
+    if rate is None or pricing.saturated or best is None or not best.fits:
+        return None
+    candidate, k, share = best.candidate, best.k, rate / pricing.situation.deployment.engine.data_parallel_size
+
+    def plain_ms(running: float) -> float:
+        return pricing.request(NO_SPECULATION, 0, running).total_ms
+
+    def own_ms(running: float) -> float:
+        own = pricing.request(candidate, k, running)
+        return own.total_ms * math.exp(-own.correction)
+
+    there = float(best.running)
+    room = pricing.limit(candidate, k)
+    if there > room:
+        # Whom memory has no place for waits: no load of the engine itself.
+        return None
+    # What a trial's comparison says of the cell overrules the model at the neighbouring loads too.
+    measured = best.speedup.value * own_ms(there) / plain_ms(there)
+    without, _ = little(share, plain_ms, pricing.limit(NO_SPECULATION))
+    beside, full = little(share, lambda n: own_ms(n) / measured, room)
+    if full:
+        return None
+    return AtRate(arrival_rate_rps=rate, running_without=without, running_with=beside,
+                  speedup=plain_ms(without) / own_ms(beside) * measured)
+
+
+def at_rate_sentence(pricing: Pricing, best: Priced) -> str | None:
+    """Why the load falls where a candidate gains, or rises where it loses, with the figures, a sentence without a full
+    stop; None where that makes no difference to a reader."""
+    found = at_rate(pricing, best)
+    if found is None or abs(found.running_with / found.running_without - 1.0) < _ALIKE:
+        return None
+    how, other = ("sooner", "smaller gain") if found.running_with < found.running_without else ("later", "smaller loss")
+    each = " on each replica" if pricing.situation.deployment.engine.data_parallel_size > 1 else ""
+    return (f"At {counted(found.arrival_rate_rps, 'request')} per second about {found.running_without:.3g} run{each} "
+            f"without speculation and {found.running_with:.3g} with it, because each leaves {how}: with each side at "
+            f"its own load, as `specadvise plan` has it, a request is {found.speedup:.2f}x as fast; the speed-ups here "
+            f"compare both at the same load, which shows the {other}")
 
 
 def saturation_of(pricing: Pricing, best: Priced | None) -> Saturation | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from advisor.checks.emitted import check_config, errors_of, known_of
 from advisor.checks.finding import CheckResult
+from advisor.checks.measured import NOTHING_MEASURED, Measured
 from advisor.checks.serve_config import from_values
 from advisor.cost.memory import plan_memory
 from advisor.emit.vllm_config import options
@@ -57,7 +58,8 @@ def refused_configs(situation: Situation, candidates: Iterable[Candidate]) -> di
 
 
 def judged(
-    situation: Situation, candidate: Candidate, k: int | None = None, running: int | None = None
+    situation: Situation, candidate: Candidate, k: int | None = None, running: int | None = None,
+    measured: Measured = NOTHING_MEASURED,
 ) -> CheckResult:
     """What the checklist says of the config that a candidate would be served with.
 
@@ -67,6 +69,7 @@ def judged(
     Args:
         k: the smallest of the candidate where it is None.
         running: the load decided for; without it, rules that ask for a load have nothing to say.
+        measured: what the prices rest on of this candidate, where it was measured.
 
     Raises:
         InputError: such a config cannot be written.
@@ -74,12 +77,12 @@ def judged(
     on = method(candidate.method).drafter != "none"
     k = (min(candidate.k) if k is None else k) if on else 0
     draft = situation.drafts.get(candidate.draft.id) if candidate.draft is not None else None
-    key = (candidate.model_copy(update={"k": ()}).model_dump_json(), k, running)
+    key = (candidate.model_copy(update={"k": ()}).model_dump_json(), k, running, measured)
     about = (situation.deployment, situation.target, draft, situation.release, situation.runner, situation.gpu,
              situation.gpu_count, situation.evidence)
     held = situation.judged.get(key)
     if held is None or any(one is not other for one, other in zip(held[0], about, strict=True)):
-        held = situation.judged[key] = (about, _judged(situation, candidate if on else None, k, running))
+        held = situation.judged[key] = (about, _judged(situation, candidate if on else None, k, running, measured))
     if isinstance(held[1], InputError):
         raise held[1]
     return held[1]
@@ -90,7 +93,7 @@ def _codes(result: CheckResult) -> Iterable[str]:
 
 
 def _judged(
-    situation: Situation, candidate: Candidate | None, k: int, running: int | None
+    situation: Situation, candidate: Candidate | None, k: int, running: int | None, measured: Measured
 ) -> CheckResult | InputError:
     as_if = Decision.without_figures(enable=candidate is not None, running=running or 1)
     if candidate is not None:
@@ -102,4 +105,4 @@ def _judged(
     except InputError as error:
         return error
     config = from_values(values, name="vllm.yaml", env={**situation.deployment.engine.env, **env})
-    return check_config(config, replace(known_of(situation), running=running))
+    return check_config(config, replace(known_of(situation), running=running, measured=measured))

@@ -61,8 +61,7 @@ def _limits(pricing: Pricing) -> Iterator[str]:
 def _splits(situation: Situation) -> Iterator[str]:
     """The fewest GPUs of this kind, as the weights are and with narrower ones, until one fits on as many as stated."""
     engine, target, fewest = situation.deployment.engine, situation.target, 10**6
-    plain = target.model_copy(update={"weight_bytes": None})
-    weights = [("", target), *((f" with {words}", quantized(plain, form)) for words, form in _WEIGHTS
+    weights = [("", target), *((f" with {words}", quantized(target, form)) for words, form in _WEIGHTS
                                if form.bits < target.bits_per_weight - 1.0)]
     for words, shape in weights:
         for split in _SPLITS:

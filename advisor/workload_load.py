@@ -28,6 +28,7 @@ class Traffic:
     """Prompt tokens that cost prefill: those found in the prefix cache taken off."""
     lengths_stated: bool
     assumptions: tuple[str, ...]
+    """What nobody stated and the value taken; each says whether that is measured, recorded, modelled or assumed."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where load, lengths and prefix hits come from, by field of the workload: see `workload_used`."""
 
@@ -71,27 +72,27 @@ def traffic_of(situation: Situation) -> Traffic:
     if prompt is None:
         if trial is not None and trial.prompts.mean_prompt_tokens:
             prompt, sources["prompt_tokens"] = trial.prompts.mean_prompt_tokens, AS_TRIAL
-            assumptions.append(f"prompt length not stated: {prompt:.0f} tokens as in the trial")
+            assumptions.append(f"prompt length not stated: {prompt:.0f} tokens assumed, as in the trial")
         else:
             prompt = ASSUMED_PROMPT_TOKENS
             assumptions.append(f"prompt length not stated: {prompt:.0f} tokens assumed")
     if output is None:
         if trial is not None:
             output, sources["output_tokens"] = float(trial.max_tokens), AS_TRIAL
-            assumptions.append(f"output length not stated: {output:.0f} tokens as in the trial")
+            assumptions.append(f"output length not stated: {output:.0f} tokens assumed, as in the trial")
         else:
             output = ASSUMED_OUTPUT_TOKENS
             assumptions.append(f"output length not stated: {output:.0f} tokens assumed")
     hits = workload.prefix_cache_hit_rate
     if hits == 0.0 and server is not None and server.prefix_cache_hit_rate:
         hits, sources["prefix_cache_hit_rate"] = server.prefix_cache_hit_rate, BY_SERVER
-        assumptions.append(f"prefix cache hit rate {hits:.2f} as the running server shows")
+        assumptions.append(f"prefix cache hit rate not stated: {hits:.2f} as the running server shows (recorded)")
     running, rate = workload.concurrency, workload.arrival_rate_rps
     load = STATED
     if running is None and rate is None:
         if server is not None and server.running is not None and server.running.value >= 0.5:
             running, load = server.running.value, BY_SERVER
-            assumptions.append(f"load not stated: {running:.1f} running requests as the server shows")
+            assumptions.append(f"load not stated: {running:.1f} running requests as the server shows (recorded)")
         elif recorded is not None and recorded.concurrency.get("mean"):
             running, load = float(recorded.concurrency["mean"]), log
             assumptions.append(f"load not stated: {running:.1f} running requests as the recorded requests show")
@@ -103,7 +104,7 @@ def traffic_of(situation: Situation) -> Traffic:
             assumptions.append(f"load not stated: {counted(round(running), 'running request')} assumed")
     if not workload.temperature_stated:
         assumptions.append(
-            "temperature not stated: 0 as in the trial" if trial is not None else
+            "temperature not stated: 0 assumed, as in the trial" if trial is not None else
             "temperature not stated: between 0 and 1 assumed (vLLM's default is 1)")
     if not workload.tasks_stated and trial is None:
         assumptions.append("kind of text not stated: anything between creative writing and code assumed")

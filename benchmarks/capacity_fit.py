@@ -20,7 +20,7 @@ import numpy as np
 from advisor.capacity.arrivals import from_trace
 from advisor.capacity.simulation import EngineModel, simulate
 from advisor.capacity.step_table import StepTable
-from advisor.cost.fit import nonnegative_least_squares
+from advisor.cost.fit import proportional_fit
 
 SEQS, BUDGET = 8, 2048
 """max_num_seqs and max_num_batched_tokens of the servers."""
@@ -155,13 +155,9 @@ def fitted(loads: Sequence[Load], k: int, per_position: Sequence[float]) -> Cons
     steps = [step for step in steps if step.prompt_tokens or 0.3 * middle < step.ms < 3.0 * middle]
     carried = np.array([[1.0, step.decoding, step.prompt_tokens] for step in steps])
     took = np.array([step.ms for step in steps])
-    # Errors in proportion to what a step should take. (In proportion to what it took, a slow step would count for less
-    # than a fast one, and the fit would stay under the mean that users see.)
-    usual = np.full(len(steps), middle)
-    for _ in range(10):
-        solved = nonnegative_least_squares(carried / usual[:, None], took / usual)
-        usual = np.maximum(carried @ solved, 1e-3 * middle)
-    step_ms, per_request, per_prompt_token = map(float, solved)
+    # A slow step counts in full: users see the mean.
+    step_ms, per_request, per_prompt_token = map(float, proportional_fit(
+        carried, took, np.ones(len(steps)), outliers=False).parts)
     bare = Constants(step_ms, per_request, per_prompt_token, 0.0)
     late = [measured(load).ttft_ms - simulated(load, bare, k, per_position).ttft_ms for load in chosen]
     return replace(bare, server=max(0.0, float(np.median(np.concatenate(late)))))

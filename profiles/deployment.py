@@ -173,7 +173,8 @@ class Candidate(Schema):
     method: str
     """draft_model, ngram, suffix, eagle, eagle3, mtp, medusa, dflash, ..."""
     draft: ModelRef | None = None
-    """The draft model or head, where the method needs one."""
+    """The draft model or head, where the method needs one. Left out for a method of trained heads, those that the
+    catalog has for the target are taken."""
     k: Ks = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
     settings: dict[str, Annotated[bool | int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)

@@ -16,6 +16,7 @@ from advisor.decision import decide
 from advisor.prediction import Pricing, price
 from advisor.saturation import full_replica_sentence
 from advisor.situation import Situation
+from advisor.workload_load import ASSUMED
 from profiles.catalog.prices import PriceTable
 from profiles.deployment import NO_SPECULATION
 from profiles.workload import Lengths
@@ -146,7 +147,7 @@ def _length_assumptions(stream: Stream) -> list[str]:
             if log_sd_of_lengths(lengths) is None]
     if not bare:
         return []
-    return [f"{' and '.join(bare)} lengths are stated as a mean only: they are drawn log-normal with a p95 of about "
+    return [f"{' and '.join(bare)} lengths are known as a mean only: they are assumed log-normal, with a p95 of about "
             "2.5 times the mean"]
 
 
@@ -162,13 +163,12 @@ def _rates(pricing: Pricing, question: Question) -> _Rates:
     if usual is None and workload.concurrency is None:
         if server is not None and server.request_rate_rps is not None and server.request_rate_rps.value > 0:
             usual = server.request_rate_rps.value
-            assumptions.append(f"{usual:.3g} requests per second, as the server shows")
+            assumptions.append(f"{usual:.3g} requests per second, as the server shows (recorded)")
         elif recorded is not None and recorded.arrival_rate_rps:
             usual = recorded.arrival_rate_rps
             assumptions.append(f"{usual:.3g} requests per second, as recorded")
     if usual is None:
-        assumed = any(text.startswith("load not stated") and text.endswith("assumed")
-                      for text in pricing.traffic.assumptions)
+        assumed = pricing.traffic.sources.get("concurrency") == ASSUMED
         if assumed and question.peak_rate_rps is None:
             return _Rates(None, None, (), (Abstention(
                 about="replicas, GPUs and money per month",
@@ -183,15 +183,15 @@ def _rates(pricing: Pricing, question: Question) -> _Rates:
             running = min(running, pricing.traffic.running or running)
             usual = running / (pricing.request(NO_SPECULATION, 0, each).total_ms / 1000.0)
             assumptions.append(f"{running:g} running {'request is' if running == 1 else 'requests are'} {usual:.3g} "
-                               "arriving per second without speculation (Little's law)")
+                               "arriving per second without speculation (modelled, by Little's law)")
     peak = question.peak_rate_rps
     if peak is None and usual is not None:
         ratio = _peak_to_mean(pricing)
         if ratio is not None:
-            assumptions.append(f"the peak is taken as {ratio:.2f} times the usual rate, as the p95 of concurrency is "
-                               "to its mean")
+            assumptions.append(f"no peak is stated: {ratio:.2f} times the usual rate is assumed, as the p95 of "
+                               "concurrency is to its mean")
         else:
-            assumptions.append("no peak is stated (--peak): the usual rate is taken for it")
+            assumptions.append("no peak is stated (--peak): the usual rate is assumed for it")
         peak = usual * (ratio or 1.0)
     return _Rates(usual, peak, tuple(assumptions), ())
 

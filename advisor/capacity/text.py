@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.capacity.document import ArmPlan, CapacityPlan, Variant
-from advisor.capacity.words import ShortNames, full_name, short_names, why_k
+from advisor.capacity.words import AT_ITS_OWN_LOAD, ShortNames, full_name, short_names, why_k
 from advisor.record import whole_requests
 from advisor.report.wording import count, number, percent, plain
 from profiles.schema import counted
@@ -48,6 +48,8 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
             _part(console, _arms_table(plan, block, names), block, plan.arms)
         _section(console, "Against the arrival rate of one replica")
         console.print(_curve_table(plan, names))
+        if plan.arms[1:]:
+            _lines(console, (AT_ITS_OWN_LOAD,))
         _section(console, "The fleet")
         _fleets(console, plan, names)
         _section(console, "Requests at once, by context")
@@ -62,7 +64,7 @@ def render_plan(plan: CapacityPlan, *, width: int = 100, color: bool = False) ->
         console.print(_variants_table(plan, names))
         _lines(console, [f"{v.change}: {note}" for v in plan.what_if
                          for note in (*v.notes, *(f"{a.about}: {a.why}" for a in v.abstained))])
-    _section(console, "Assumed, because nobody said")
+    _section(console, "Not stated, and what was taken instead")
     _lines(console, plan.assumptions or ("nothing",))
     _section(console, "Rests on")
     _lines(console, (f"step times: {plan.cost_source}", f"price: {plan.price}",

@@ -101,9 +101,8 @@ def _format(value: str) -> Quantization:
 
 
 def _quantized(situation: Situation, value: str) -> Situation:
-    """The target with its matrices in another format; what its files weigh as they are says nothing of that."""
-    plain = situation.target.model_copy(update={"weight_bytes": None})
-    return replace(situation, target=quantized(plain, _format(value)))
+    """The target with its matrices in another format."""
+    return replace(situation, target=quantized(situation.target, _format(value)))
 
 
 CHANGES: dict[str, Change] = {

@@ -12,6 +12,9 @@ from advisor.report.wording import plain
 
 _LONGEST = 18
 """Characters of a label that still fits over a column."""
+AT_ITS_OWN_LOAD = ("at one rate fewer requests run where each leaves sooner: here every arm is at its own load, while "
+                   "`advise` compares both at the load without speculation, which shows a smaller gain")
+"""Why a plan's latencies and the advice's speed-up differ, without a full stop."""
 
 
 def full_name(arm: ArmPlan) -> str:

@@ -8,12 +8,14 @@ from typing import Literal
 
 from advisor.checks.finding import CheckResult, Finding
 from advisor.checks.known_model import facts_of
+from advisor.checks.measured import NOTHING_MEASURED, Measured, measured_of
 from advisor.checks.platforms import platform_of
 from advisor.checks.run import check
 from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from advisor.emit.vllm_config import RUNNER_VARIABLE
+from advisor.promise import decided_candidate
 from advisor.record import Record
 from advisor.release_rules import picked_runner
 from advisor.situation import Situation
@@ -44,6 +46,8 @@ class Known:
     target: ModelShape
     drafts: Sequence[ModelShape]
     evidence: tuple[Evidence, ...]
+    measured: Measured = NOTHING_MEASURED
+    """Of the candidate that the config runs."""
 
 
 def known_of(situation: Situation) -> Known:
@@ -59,9 +63,11 @@ def known_of(situation: Situation) -> Known:
 def known_of_record(record: Record) -> Known:
     """What a record says beside the config it carries."""
     said = record.provenance
+    runs = decided_candidate(record)
     return Known(
         deployment=record.deployment, release=release(said.vllm_version), gpu_name=said.gpu, gpu_count=said.gpu_count,
-        running=record.decision.running, target=said.target, drafts=said.drafts, evidence=record.evidence)
+        running=record.decision.running, target=said.target, drafts=said.drafts, evidence=record.evidence,
+        measured=measured_of(runs, record.candidates, record.per_position.get(runs.label, ())))
 
 
 def check_emitted(record: Record) -> CheckResult:
@@ -95,6 +101,7 @@ def check_config(config: ServeConfig, known: Known) -> CheckResult:
         hardware=known.deployment.hardware,
         plain_runner=plain_runner(known),
         evidence=known.evidence,
+        measured=known.measured,
     )
     target, draft = config.get("model"), draft_reference(subject)
     return check(replace(

@@ -54,6 +54,9 @@ class CheckResult(Schema):
     """fail: a finding at or above the severity asked for."""
     vllm_version: str
     """The release as stated."""
+    version_from: str = ""
+    """Who stated it, as the end of a sentence: `as the file's own header says`; empty where whoever asked for the check
+    did."""
     rules_version: str
     """The release whose rules were applied: the same one, or the nearest known."""
     checked: tuple[str, ...] = ()
@@ -71,6 +74,14 @@ class CheckResult(Schema):
     def label(self) -> str:
         """File and part, as text formats print it."""
         return f"{self.name} ({self.part})" if self.part else self.name
+
+
+def moved(result: CheckResult, lines: int) -> CheckResult:
+    """The same result where so many lines were put above all that was checked."""
+    found = tuple(
+        finding if finding.line is None else finding.model_copy(update={"line": finding.line + lines})
+        for finding in result.findings)
+    return result.model_copy(update={"findings": found})
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

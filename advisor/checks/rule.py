@@ -23,6 +23,9 @@ class Fault:
     """Where the consequence here differs from the rule's usual one."""
     remedy: str | None = None
     """Where what to do depends on the values."""
+    thumb: bool = False
+    """A rule of thumb about what speculation gains: it is weighed against what was measured (`checks.measured`), and
+    said only where that does not refute it."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.checks.finding import CheckResult, Finding, Severity, verdict_of, worst_first
+from advisor.checks.measured import weighed
 from advisor.checks.registry import all_rules
 from advisor.checks.rule import Fault, Rule
 from advisor.checks.subject import Subject
@@ -22,7 +23,8 @@ def _judged(subject: Subject) -> tuple[list[Finding], list[str]]:
     failed: list[str] = []
     for rule in all_rules():
         try:
-            found = [_finding(rule, fault, subject) for fault in rule.check(subject)]
+            faults = [weighed(fault, subject) for fault in rule.check(subject)]
+            found = [_finding(rule, fault, subject) for fault in faults if fault is not None]
         except Exception as error:
             failed.append(f"{rule.code} ({rule.title}) could not be judged: {type(error).__name__}: "
                           f"{str(error)[:200]}; that is a mistake of this tool, please report it")

@@ -80,6 +80,8 @@ class ServeConfig:
     """Container image that starts it, where one is named."""
     first_line: int | None = None
     """Line on which a command line begins; None for a config file."""
+    written_for: str = ""
+    """Release that its own header names, where this tool wrote the file; empty for any other."""
 
     def line(self, path: KeyPath) -> int | None:
         """Line of a key, or of the nearest one around it; None where nothing is known."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from advisor.checks.measured import NOTHING_MEASURED, Measured
 from advisor.checks.serve_config import ServeConfig
 from profiles.catalog.gpus import Gpu
 from profiles.catalog.releases import Release
@@ -85,6 +86,8 @@ class Subject:
     """GPU runner of the same deployment without speculation, as the advice says; None asks `Deployed.plain_runner`."""
     evidence: tuple[Evidence, ...] = ()
     """What was measured of that machine and its engine."""
+    measured: Measured = NOTHING_MEASURED
+    """What was measured of the very speculation, as the record has it."""
 
     @cached_property
     def speculation(self) -> Speculation | None:

@@ -272,18 +272,6 @@ def head_of(model: KnownModel | None) -> str | None:
     return None
 
 
-def timed_here(subject: Subject) -> bool:
-    """Whether a trial of this deployment has timed steps of the very speculation: then what it gains is known, and no
-    rule of thumb says it better."""
-    speculation = subject.speculation
-    if speculation is None:
-        return False
-    return any(
-        arm.candidate.method == speculation.method and any(step.k == speculation.k for step in arm.steps)
-        for evidence in subject.evidence if evidence.trial is not None for arm in evidence.trial.arms
-    )
-
-
 def matched_share(subject: Subject) -> float | None:
     """Share of the steps for which this very lookup found a draft, as a trial measured it, else as a replay of recorded
     outputs gave it; None where neither did."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @click.argument("deployment", required=False, metavar="[DEPLOYMENT.yaml]")
 @click.option("--target", help="Target model: HF id or folder.")
 @click.option("--draft", multiple=True, help="Draft model or head to consider; repeat for several.")
-@click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat.")
+@click.option("--method", multiple=True, help="Method to consider (ngram, suffix, draft_model, eagle3, ...); repeat. "
+              "One of trained heads without a --draft takes the heads that the catalog has for the target.")
 @click.option("-k", "--k", "k", help="Speculative tokens to look at: 3, 1,3,5 or 1-5.")
 @click.option("--gpu", help="GPU by name (H100, RTX PRO 6000, ...), `cpu`, or `auto` to probe this machine.")
 @click.option("--gpus", type=Whole(0, 10_000),
@@ -99,7 +100,8 @@ def advise(
         )
     flags = flags_of(given)
     path = Path(deployment) if deployment is not None else None
-    stated = load_deployment(path, flags)
+    filled: list[str] = []
+    stated = load_deployment(path, flags, filled)
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
@@ -118,7 +120,8 @@ def advise(
         say(f"specadvise: {message}")
 
     with result_folder(folder):
-        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn)
+        situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn,
+                           noted=filled)
         situation = over_recordings(situation, base, engine=stated.trial.enabled, offline=offline, warn=warn)
         engine_failed = False
         if stated.trial.enabled:

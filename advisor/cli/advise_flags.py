@@ -76,7 +76,8 @@ def candidates_of(
     """Candidates from --method, --draft and --k; they replace those of the file.
 
     A draft goes to the one method given that needs a draft; without one, to the method its catalog entry says, or to
-    draft_model. Methods that need no draft stand by themselves.
+    draft_model. Methods that need no draft stand by themselves, and so do methods of trained heads without one: the
+    heads are looked up in the catalog once the target is known (`load_deployment`).
     """
     from profiles.methods import METHODS, method
 
@@ -97,10 +98,12 @@ def candidates_of(
             )
         found.append({"method": needing[0] if needing else _method_of(draft), "draft": _where(draft)})
     if needing and not drafts:
-        from profiles.catalog.models import drafts_hint
+        from advisor.cli.published_heads import trained_head_methods
 
-        hint = drafts_hint(needing[0], target) if target else ""
-        raise InputError(f"--method {needing[0]} needs a draft: name it with --draft{hint}")
+        for name in needing:
+            if name not in trained_head_methods():
+                raise InputError(needs_draft(name, target))
+            found.append({"method": name})
     found += [{"method": name} for name in alone]
     if described and not found:
         # `none` alone: nothing is to be proposed either.
@@ -110,6 +113,13 @@ def candidates_of(
             candidate["k"] = _ks(k)
     assert all(candidate["method"] in METHODS for candidate in found)  # noqa: S101 - names come from the registry
     return found
+
+
+def needs_draft(name: str, target: str | None) -> str:
+    """The sentence for a method given by --method without a draft, with what the catalog has for the target."""
+    from profiles.catalog.models import drafts_hint
+
+    return f"--method {name} needs a draft: name it with --draft{drafts_hint(name, target) if target else ''}"
 
 
 def _method_of(draft: str) -> str:

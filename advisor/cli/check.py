@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.number_types import Whole
-from advisor.cli.output import print_text, quiet_option, say, stdout_terminal
+from advisor.cli.output import print_text, quiet_option, stdout_terminal
 
 if TYPE_CHECKING:
     from advisor.checks.subject import ExpectedWorkload
@@ -26,8 +26,9 @@ def _formats() -> tuple[str, ...]:
 
 @click.command()
 @click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
-@click.option("--vllm-version", help="Release it has to run on; the installed one when left out, else the newest "
-              "known.")
+@click.option("--vllm-version", help="Release it has to run on. When left out: the one of --deployment or --record, "
+              "else the one that the file's own header names (where `advise` wrote it), else the installed one, else "
+              "the newest known.")
 @click.option("--gpu", default="", help="GPU name (H100, RTX 4090, MI300X, ...), or `cpu`.")
 @click.option("--gpus", type=Whole(0, 10_000), help="How many of them the server may use.")
 @click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Environment of the server. Repeatable.")
@@ -82,11 +83,16 @@ def check(
     taken = _taken_from_record(recorded, stated, vllm_version, gpu, gpus)
     gpu = gpu or stated.gpu or recorded.gpu
     gpus = next((count for count in (gpus, stated.gpus, recorded.gpus) if count is not None), None)
-    version, note = _version(vllm_version or stated.version or recorded.version)
-    if note is not None:
-        say(note, quiet)
+    around = {**_shell_environment(), **stated.env, **_pairs(env)}
+    given = [one for argument in configs for one in read_given(argument, around)]
+    told = ((vllm_version, ""), (stated.version, "as the deployment file states"),
+            (recorded.version, "as the record has it"))
+    named = next(((name, who) for name, who in told if name), None)
+    version, source = named or _unstated_version()
     builder = SubjectBuilder(
         release=release(version),
+        release_from=source,
+        by_header=named is None,
         gpu_name=gpu,
         gpu_count=gpus,
         env={**stated.env, **_pairs(env)},
@@ -94,8 +100,6 @@ def check(
         record=approved,
         unstated_env=recorded.env,
     )
-    around = {**_shell_environment(), **stated.env, **_pairs(env)}
-    given = [one for argument in configs for one in read_given(argument, around)]
     further = _further(also)
     results = judge(given, builder, fail_on, policy)
     if taken:
@@ -163,14 +167,13 @@ def _taken_from_record(recorded: _Stated, stated: _Stated, version: str | None, 
     return " on ".join(parts)
 
 
-def _version(stated: str | None) -> tuple[str, str | None]:
-    if stated is not None:
-        return stated, None
-    from advisor.cli.gathering import engine_version
-    from profiles.deployment import Deployment
+def _unstated_version() -> tuple[str, str]:
+    """The installed release, else the newest known, and which of the two it is."""
+    from advisor.cli.gathering import installed_version
+    from profiles.catalog.releases import newest
 
-    version, notes = engine_version(Deployment.model_validate({"target": "unnamed", "hardware": {"gpu": "cpu"}}))
-    return version, notes[0] if notes else None
+    installed = installed_version()
+    return (installed, "the installed one") if installed else (newest(), "the newest known: nobody states one")
 
 
 def _shell_environment() -> dict[str, str]:

@@ -99,7 +99,8 @@ def judge(
     for one in given:
         subject = builder.build(one.config, one.folder)
         result = check(subject, severity)
-        result = result.model_copy(update={"findings": (*result.findings, *image_notices(one.config, subject.release))})
+        result = result.model_copy(update={"findings": (*result.findings, *image_notices(one.config, subject.release)),
+                                           "version_from": builder.release_of(one.config)[1]})
         if builder.record is not None:
             from advisor.checks.drift import drift
 

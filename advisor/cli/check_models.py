@@ -13,7 +13,7 @@ from advisor.checks.serve_config import ServeConfig, from_yaml
 from advisor.checks.speculation import draft_reference
 from advisor.checks.subject import ExpectedWorkload, KnownModel, Subject
 from profiles.catalog.gpus import Gpu, find_gpu
-from profiles.catalog.releases import Release
+from profiles.catalog.releases import Release, release
 from profiles.errors import InputError, ModelNotFound
 from profiles.model_ref import ModelRef
 from profiles.schema import shown
@@ -27,6 +27,11 @@ class SubjectBuilder:
     """One for a whole call: a model that many configs name is read once."""
 
     release: Release
+    """The one stated; where none is, the one for configs that name none themselves."""
+    release_from: str = ""
+    """Who stated it, as `CheckResult.version_from` has it."""
+    by_header: bool = False
+    """Nobody states a release: the one that a config's own header names is then taken."""
     gpu_name: str = ""
     gpu_count: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
@@ -43,9 +48,10 @@ class SubjectBuilder:
         Raises:
             InputError: a model file is there and damaged; a model that is not here is no error.
         """
+        facts, _ = self.release_of(config)
         subject = Subject(
             config=config,
-            release=self.release,
+            release=facts,
             gpu=self._find_gpu(),
             gpu_name=self.gpu_name,
             gpu_count=self.gpu_count,
@@ -65,6 +71,12 @@ class SubjectBuilder:
             draft=self._read(draft, revision, base) if draft is not None else None,
         )
 
+    def release_of(self, config: ServeConfig) -> tuple[Release, str]:
+        """The release that a config is judged for, and who stated it."""
+        if self.by_header and config.written_for:
+            return release(config.written_for), "as the file's own header says"
+        return self.release, self.release_from
+
     def _as_advised(self, config: ServeConfig) -> dict[str, Any]:
         """What only the record knows of the machine, where the config is the very one it advises: figures of memory are
         then the advice's own."""
@@ -73,10 +85,12 @@ class SubjectBuilder:
         from advisor.checks.emitted import known_of_record, plain_runner
 
         known, gpu = known_of_record(self.record), self._find_gpu()
+        here = gpu.name if gpu is not None else "cpu" if platform_of(self.gpu_name) == "cpu" else ""
         advised = from_yaml(self.record.emitted.vllm_yaml, "the record's vllm.yaml")
-        if gpu is None or gpu.name != known.gpu_name or config.values != advised.values:
+        if here != known.gpu_name or config.values != advised.values:
             return {}
-        return {"plain_runner": plain_runner(known), "hardware": known.deployment.hardware, "evidence": known.evidence}
+        return {"plain_runner": plain_runner(known), "hardware": known.deployment.hardware, "evidence": known.evidence,
+                "measured": known.measured}
 
     def _find_gpu(self) -> Gpu | None:
         """None where nobody names one, for `cpu`, and for accelerators that only a plugin runs on."""

@@ -48,13 +48,18 @@ class Stated:
         return "the command line"
 
 
-def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] | None = None) -> Deployment:
+def load_deployment(
+    path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] | None = None, filled: list[str] | None = None
+) -> Deployment:
     """The deployment of `path` (or of flags alone) with `flags` over it.
 
     `flags` maps the place in the file, e.g. ("engine", "max_model_len"), to the flag's name and its value; a flag wins
-    over the file. Raises InputError with one sentence a mistake: file:line or flag, field, value, what was expected.
+    over the file. Candidates that name a method of trained heads and no head get the catalog's, and a sentence about
+    each goes into `filled`. Raises InputError with one sentence a mistake: file:line or flag, field, value, what was
+    expected.
     """
     stated = _merge(read_yaml(path) if path is not None else None, flags or {})
+    _fill_heads(stated, filled if filled is not None else [])
     try:
         deployment = Deployment.model_validate(stated.value)
     except ValidationError as error:
@@ -65,6 +70,29 @@ def load_deployment(path: Path | None, flags: Mapping[KeyPath, tuple[str, Any]] 
     _refuse_shadowing(deployment, stated)
     deployment = split_over_gpus(deployment)
     return with_absolute_paths(deployment, path.absolute().parent if path is not None else Path.cwd())
+
+
+def _fill_heads(stated: Stated, filled: list[str]) -> None:
+    """Heads from the catalog where a candidate names none; InputError where a flag asks for what the catalog lacks."""
+    candidates, target = stated.value.get("candidates"), _target_of(stated)
+    if not isinstance(candidates, list) or not candidates:
+        return
+    from advisor.cli.published_heads import fill_heads, lacking
+
+    if target is not None:
+        stated.value["candidates"], said = fill_heads(candidates, target)
+        filled += said
+    missing = next((name for one in stated.value["candidates"] if (name := lacking(one)) is not None), None)
+    if missing is not None and stated.flags.get(("candidates",)) is not None:
+        from advisor.cli.advise_flags import needs_draft
+
+        raise InputError(needs_draft(missing, target))
+
+
+def _target_of(stated: Stated) -> str | None:
+    target = stated.value.get("target")
+    target = target.get("id") if isinstance(target, Mapping) else target
+    return target if isinstance(target, str) else None
 
 
 def split_over_gpus(deployment: Deployment) -> Deployment:
@@ -170,9 +198,8 @@ def _drafts_for(given: object, stated: Stated) -> str:
     from profiles.methods import method
 
     named = given.get("method") if isinstance(given, Mapping) else given
-    target = stated.value.get("target")
-    target = target.get("id") if isinstance(target, Mapping) else target
-    return drafts_hint(method(str(named)).name, target) if isinstance(target, str) else ""
+    target = _target_of(stated)
+    return drafts_hint(method(str(named)).name, target) if target is not None else ""
 
 
 _BOUNDS = {

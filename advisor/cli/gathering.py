@@ -49,10 +49,12 @@ def gather(
     offline: bool,
     token: str | None,
     warn: Warn,
+    noted: Sequence[str] = (),
 ) -> Situation:
     """The situation before any trial.
 
     `base` is what relative folders are relative to; `token` goes to the server that is probed and nowhere else.
+    `noted` is what was filled in of the deployment already: it is said, and kept with what nobody stated.
     Raises InputError for models, GPUs, releases and files that cannot be resolved, and for an engine that would not
     start.
     """
@@ -88,9 +90,11 @@ def gather(
     drafts, candidates, draft_notes = _resolve_drafts(candidates, base, offline, stated=bool(deployment.candidates))
     for note in draft_notes:
         warn(note)
+    for note in noted:
+        warn(note)
     taken = ", ".join(c.label for c in candidates)
     proposed = (f"candidates proposed from the catalog: {taken}",) if proposals and taken else ()
-    notes = (*version_note, *hardware.notes, *proposed, *draft_notes, *recorded)
+    notes = (*version_note, *hardware.notes, *proposed, *noted, *draft_notes, *recorded)
     situation = Situation(
         deployment=without_credentials(deployment),
         target=target,
@@ -155,13 +159,16 @@ def engine_version(deployment: Deployment) -> tuple[str, tuple[str, ...]]:
 
     if deployment.engine.vllm_version is not None:
         return deployment.engine.vllm_version, ()
-    for package in ENGINE_PACKAGES:
-        try:
-            version = importlib.metadata.version(package).split("+")[0]
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        return version, (f"vLLM release not stated: {version}, the installed one",)
+    installed = installed_version()
+    if installed is not None:
+        return installed, (f"vLLM release not stated: {installed}, the installed one",)
     return newest(), (f"vLLM release not stated and none installed: {newest()}, the newest known",)
+
+
+def installed_version() -> str | None:
+    """Release of the installed engine, if any; nothing is imported."""
+    package = installed_engine()
+    return importlib.metadata.version(package).split("+")[0] if package is not None else None
 
 
 def installed_engine() -> str | None:

@@ -81,14 +81,15 @@ def plan(
     table = _prices(prices, price)
     arrivals = read_arrivals(trace, lambda note: say(f"specadvise: {note}", quiet)) if trace is not None else None
     path = Path(deployment)
-    stated = load_deployment(path)
+    filled: list[str] = []
+    stated = load_deployment(path, None, filled)
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})
     base = path.absolute().parent
 
     def situation_of(wanted: Deployment, muted: bool) -> tuple[Situation, tuple[tuple[str, int | None], ...]]:
-        return _gathered(wanted, base, named, offline=offline, quiet=quiet or muted)
+        return _gathered(wanted, base, named, filled, offline=offline, quiet=quiet or muted)
 
     from advisor.capacity.plan import Question, capacity_plan, variant_of
     from advisor.capacity.rates import Effort
@@ -127,14 +128,15 @@ def _print(found: CapacityPlan, output_format: str) -> None:
 
 # --- input ---------------------------------------------------------------------------------------------------------
 def _gathered(
-    stated: Deployment, base: Path, named: tuple[str, ...], *, offline: bool, quiet: bool
+    stated: Deployment, base: Path, named: tuple[str, ...], filled: list[str], *, offline: bool, quiet: bool
 ) -> tuple[Situation, tuple[tuple[str, int | None], ...]]:
     """The situation with the named candidates among its own, and their labels with the k asked for."""
     from advisor.cli.gathering import gather
     from advisor.cli.server_source import TOKEN_VARIABLE
 
     token = os.environ.get(TOKEN_VARIABLE)
-    asked = [parse_candidate(text) for text in named]
+    noted = list(filled)
+    asked = [one for text in named for one in parse_candidates(text, stated.target.id, noted)]
 
     def warn(message: str) -> None:
         say(f"specadvise: {message}", quiet)
@@ -152,15 +154,19 @@ def _gathered(
             elif k is not None and k not in before.k:
                 known[candidate.label] = before.model_copy(update={"k": tuple(sorted({*before.k, k}))})
         stated = stated.model_copy(update={"candidates": tuple(known.values())})
-    situation = gather(stated, base, offline=offline, token=token, warn=warn)
+    situation = gather(stated, base, offline=offline, token=token, warn=warn, noted=noted)
     have = {candidate.label for candidate in situation.candidates}
     return situation, tuple((c.label, k) for c, k in asked if c.label in have)
 
 
-def parse_candidate(text: str) -> tuple[Candidate, int | None]:
-    """`ngram`, `ngram:3`, `eagle3:org/head`, `draft_model:org/name:4`: the candidate and the k asked for, if any."""
+def parse_candidates(text: str, target: str, noted: list[str]) -> list[tuple[Candidate, int | None]]:
+    """`ngram`, `ngram:3`, `eagle3:org/head`, `draft_model:org/name:4`: the candidate and the k asked for, if any.
+
+    `eagle3` alone stands for the catalog's heads for the target; a sentence about each goes into `noted`.
+    """
     from pydantic import ValidationError
 
+    from advisor.cli.published_heads import fill_heads
     from profiles.deployment import Candidate
 
     name, *rest = text.split(":")
@@ -170,8 +176,10 @@ def parse_candidate(text: str) -> tuple[Candidate, int | None]:
         document["draft"] = ":".join(rest)
     if k is not None:
         document["k"] = k
+    documents, said = fill_heads([document], target)
+    noted += said
     try:
-        return Candidate.model_validate(document), k
+        return [(Candidate.model_validate(one), k) for one in documents]
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise InputError(f"--candidate {text}: {reason}; expected METHOD[:DRAFT][:K], such as ngram:3") from error

@@ -65,7 +65,8 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
     if prompts is not None:
         flags[("trial", "prompts")] = ("--prompts", prompts_file(prompts))
     path = Path(deployment)
-    stated = load_deployment(path, flags)
+    filled: list[str] = []
+    stated = load_deployment(path, flags, filled)
     target = Path(save) if save is not None else None
     if target is not None:
         _writable(target)
@@ -77,7 +78,7 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
         say(f"specadvise: {message}")
 
     token = os.environ.get(TOKEN_VARIABLE)
-    situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn)
+    situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn, noted=filled)
     from advisor.cli.recorded_stage import over_recordings
     from advisor.cli.trial_progress import StderrProgress
 

@@ -34,13 +34,15 @@ class Fitted:
 
 
 def proportional_fit(
-    matrix: Any, took: Any, log_sd: Any, expected: Sequence[Expected] = (), least_noise: float = 1.0
+    matrix: Any, took: Any, log_sd: Any, expected: Sequence[Expected] = (), least_noise: float = 1.0, *,
+    outliers: bool = True,
 ) -> Fitted:
     """Parts >= 0 with matrix @ parts near took, where errors are in proportion to the time and some rows stand out.
 
     matrix is (rows, columns), took and log_sd are of its rows; all of took > 0. A row that stands out of the noise
-    counts less: work of others on the same machine lengthens a time by a multiple. The noise is what the rows show,
-    and at least `least_noise` times their log_sd. `expected` pulls a part as one more measurement of it would.
+    counts less: work of others on the same machine lengthens a time by a multiple. With `outliers` false every row
+    counts in full, and the fit keeps the mean of the times. The noise is what the rows show, and at least `least_noise`
+    times their log_sd. `expected` pulls a part as one more measurement of it would.
     """
     import numpy as np
 
@@ -58,7 +60,8 @@ def proportional_fit(
         usual = np.maximum(a @ parts, 0.1 * b)
         off = np.abs(b / usual - 1.0) / sd
         noise = max(least_noise, 1.4826 * float(np.median(off)))
-        weight = np.sqrt(np.minimum(1.0, _HUBER * noise / np.maximum(off, 1e-9)))
+        if outliers:
+            weight = np.sqrt(np.minimum(1.0, _HUBER * noise / np.maximum(off, 1e-9)))
     beyond = np.maximum(off - _HUBER * noise, 0.0)
     huber = 0.5 * np.minimum(off, _HUBER * noise) ** 2 + _HUBER * noise * beyond
     return Fitted(parts, noise, float(np.sum(huber) + 0.5 * np.sum((pulls @ parts - wanted) ** 2)))

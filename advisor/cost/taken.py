@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from advisor.record import Memory
 from profiles.catalog.shapes import ModelShape
+from profiles.methods import Method
 
 _LEAST_GIB = 0.05
 """Of activations, graphs and sampling: less is no cause of anything a reader sees."""
 
 
+def drafter_verb(described: Method) -> str:
+    """Who takes it, with the verb: layers of the target's own checkpoint are no draft that somebody named."""
+    return f"the {described.title} take" if described.drafter == "native" else "the draft takes"
+
+
 def drafter_takes(plan: Memory) -> tuple[str, ...]:
-    """What the drafter itself takes: `0.3 GiB of weights`, `22 KiB of KV a token beside 90 KiB`."""
+    """What the drafter itself takes: `0.3 GiB of weights`, `22 KiB of KV a token (the target itself: 90 KiB)`."""
     weights = (f"{plan.draft_weights_gib:.1f} GiB of weights",) if plan.draft_weights_gib > 0 else ()
     if plan.kv_bytes_per_token_draft <= 0:
         return weights
-    return (*weights, f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token beside "
-                      f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB")
+    return (*weights, f"{plan.kv_bytes_per_token_draft / 1024:.0f} KiB of KV a token (the target itself: "
+                      f"{plan.kv_bytes_per_token_target / 1024:.0f} KiB)")
 
 
 def engine_takes(plan: Memory, target: ModelShape | None, runner: str, plain_runner: str) -> tuple[str, ...]:

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from advisor.checks.finding import CheckResult
 from advisor.record import Decision
+from profiles.catalog.releases import Release, release
+from profiles.errors import InputError
 from profiles.schema import Source, as_sentence
+from profiles.version import __version__
+
+_WRITTEN = re.compile(r"# Written by specadvise [0-9][0-9A-Za-z.+!-]* for vLLM "
+                      r"(?P<release>[0-9A-Za-z][0-9A-Za-z.+_-]*?)(?:\.|: .+| \(.+)")
+"""The first line of every file written, as a comment: `Written by specadvise 0.1.0 for vLLM 0.32.0.`"""
+
+
+def written_for(facts: Release) -> str:
+    """How that line begins: who wrote the file, and for which release."""
+    return f"Written by specadvise {__version__} for vLLM {facts.version}"
+
+
+def release_written(text: str) -> str | None:
+    """The release that a file of this tool says it was written for; None for any other text. It is read as data: of
+    the first line alone, and only where it has exactly the shape that is written and names a release."""
+    match = _WRITTEN.fullmatch(text.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r"))
+    if match is None:
+        return None
+    try:
+        release(match["release"])
+    except InputError:
+        return None
+    return match["release"]
 
 
 def speculates(decision: Decision) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from advisor.emit.heading import cautions_of, decision_lines, speculates
+from advisor.emit.heading import cautions_of, decision_lines, speculates, written_for
 from advisor.emit.options import is_secret
 from advisor.record import Record
 from advisor.workload_load import ASSUMED_OUTPUT_TOKENS
@@ -24,7 +24,6 @@ from profiles.catalog.gpus import find_gpu
 from profiles.catalog.images import Image, image_of
 from profiles.catalog.releases import Release, release
 from profiles.errors import InputError
-from profiles.version import __version__
 
 CONFIG_FOLDER = "/etc/specadvise"
 """Where a container finds vllm.yaml."""
@@ -247,7 +246,7 @@ class Serving:
         """First lines of a file: who wrote it for what, how it is used, the decision and why, and notes."""
         known = "" if self.release.known else " (a release that this tool does not know)"
         noted = ["", "Notes:", *(f"- {note}" for note in notes)] if notes else []
-        return [f"Written by specadvise {__version__} for vLLM {self.release.version}{known}: {title}.", *use, "",
+        return [f"{written_for(self.release)}{known}: {title}.", *use, "",
                 *decision_lines(self.record.decision, self.record.decision.reasons,
                                 cautions_of(self.record.warnings, self.record.checklist)), *noted]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from advisor.cost.step import runner_for
-from advisor.emit.heading import decision_lines, speculates
+from advisor.emit.heading import decision_lines, speculates, written_for
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
@@ -24,7 +24,6 @@ from profiles.catalog.releases import Limits, Release, version_tuple
 from profiles.deployment import Candidate
 from profiles.errors import InputError
 from profiles.methods import Method, method
-from profiles.version import __version__
 
 SCHEDULE_KEY = "num_speculative_tokens_per_batch_size"
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
@@ -371,7 +370,7 @@ class _Config:
             "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
         )
         lines = [
-            f"Written by specadvise {__version__} for vLLM {self.release.version}{known}.",
+            f"{written_for(self.release)}{known}.",
             "Start it with: vllm serve --config vllm.yaml",
         ]
         if self.cpu:

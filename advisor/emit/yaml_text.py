@@ -6,6 +6,7 @@ locale is often plain C.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 import yaml
 
 WIDTH = 100
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|GiB|KiB|MiB)(?![A-Za-z]))")
+"""A blank that no line ends at: a figure keeps its unit."""
 _ASCII = str.maketrans(
     {
         "×": "x",
@@ -108,11 +111,12 @@ def comment(paragraph: str) -> list[str]:
         return ["#"]
     lead = "# " + " " * indent
     # Long words (paths, ids) stay whole: a reader copies them.
-    return textwrap.wrap(
-        text,
+    wrapped = textwrap.wrap(
+        _BEFORE_UNIT.sub("\u00a0", text),
         WIDTH,
         initial_indent=lead,
         subsequent_indent=lead + bullet,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace("\u00a0", " ") for line in wrapped]

@@ -31,7 +31,7 @@ _SPARE_BYTES = 4 << 30
 def spawned(session: Session, arm: ArmPlan) -> EngineProcess:
     """A process in the arm's environment that imports the engine and waits to be told what to start."""
     plan = session.plan
-    process = EngineProcess({}, env={**plan.env, **arm.env}, repair=plan.repair, silence_s=plan.silence_s)
+    process = EngineProcess({}, env=plan.env_of(arm), repair=plan.repair, silence_s=plan.silence_s)
     process.spawn()
     return process
 

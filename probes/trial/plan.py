@@ -98,6 +98,10 @@ class TrialPlan:
     def summary(self, mean_prompt_tokens: float | None) -> PromptSummary:
         return prompts_summary(self.prompts, self.prompts_source, mean_prompt_tokens)
 
+    def env_of(self, arm: ArmPlan) -> dict[str, str]:
+        """The environment of an arm's engine: its own variables over the deployment's."""
+        return {**self.env, **arm.env}
+
     def task_of(self, places: Sequence[int]) -> Task | None:
         """The one task of these prompts, or None where they are mixed."""
         tasks = {self.prompts[place].task for place in places}

@@ -110,7 +110,8 @@ def _lookup_by_name(key: str) -> tuple[dict[str, Any], bool] | None:
 
 
 def quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
-    """The same model with its matrices stored in another format; tables keep 16 bits.
+    """The same model with its matrices stored in another format; tables keep 16 bits. What its files weigh as they are
+    says nothing of that, so it is forgotten.
 
     Of a mixture the 4-bit formats usually take the experts alone: what two such checkpoints loaded (Gemma 4 26B AWQ,
     Qwen3.6 35B NVFP4; docs/accuracy-memory.md) is within 3 % of that, and 14 to 19 % above a count of every matrix.
@@ -121,7 +122,8 @@ def quantized(shape: ModelShape, quantization: Quantization) -> ModelShape:
         taken = shape.moe.moe_layers * shape.moe.num_experts * shape.moe.expert_params
     share = min(1.0, max(0.0, taken) / shape.params)
     bits = share * quantization.bits + (1 - share) * 16.0
-    return shape.model_copy(update={"quantization": quantization.name, "bits_per_weight": round(bits, 4)})
+    return shape.model_copy(update={"quantization": quantization.name, "bits_per_weight": round(bits, 4),
+                                    "weight_bytes": None})
 
 
 def find_model(model_id: str) -> ModelShape | None:

@@ -11,15 +11,14 @@ import pytest
 import advisor.startable as startable
 from advisor.advice import advise
 from advisor.checks.examples import subject_of
+from advisor.checks.measured import Gain, Measured
 from advisor.checks.rule import Example
 from advisor.checks.run import check
 from advisor.decision import decide
-from advisor.inquiry import with_trial
 from advisor.prediction import price
 from advisor.record import Record
 from advisor.situation import Situation
 from profiles.catalog.models import find_model
-from profiles.evidence import ArmEvidence, ArmStatus, PromptSummary, StepSample, TrialEvidence
 from tests.advisor.cost.test_window import small_card
 from tests.advisor.situations import gpu_situation
 
@@ -77,15 +76,11 @@ def test_where_every_k_asked_for_is_warned_of_the_best_is_taken_and_the_warning_
         assert "SPD231" in warned(record)
 
 
-def test_a_k_that_a_trial_has_timed_is_not_warned_of() -> None:
+def test_a_k_that_was_measured_to_gain_is_not_warned_of() -> None:
     situation = mixture("zai-org/GLM-4.5-Air", "mtp")
-    step = StepSample(k=6, running=1, context_tokens=500, tokens_per_step=7, step_ms=(20.0,) * 5, output_tokens=20)
-    arm = ArmEvidence(candidate=situation.candidates[0], status=ArmStatus.DONE, steps=(step,))
-    trial = TrialEvidence(engine_version="0.32.0", device="cuda", hardware="synthetic", target=situation.target.id,
-                          max_tokens=48, prompts=PromptSummary(source="built-in", count=1), arms=(arm,))
-    for evidence, expected in (((), ["SPD231", "SPD423"]), (with_trial(situation, trial).evidence, [])):
-        stated = replace(situation, evidence=evidence)
-        found = startable.judged(stated, stated.candidates[0], 6, 1)
+    for gains, expected in (((), ["SPD231", "SPD423"]), ((Gain(6, 1, 1.5),), []),
+                            ((Gain(6, 1, 0.9),), ["SPD231", "SPD423"])):
+        found = startable.judged(situation, situation.candidates[0], 6, 1, Measured(gains))
         assert [f.code for f in found.findings if f.severity == "warn" and f.where == K_OPTION] == expected
 
 

@@ -71,7 +71,7 @@ def test_a_busy_hour_that_loses_is_named() -> None:
 def test_the_memory_sentence_has_both_models_bytes() -> None:
     text = sentence(reasons_of(gpu_situation(engine=ENGINE)), "memory")
     assert "2.3 GiB" in text
-    assert "32 KiB of KV a token beside 128 KiB" in text
+    assert "32 KiB of KV a token (the target itself: 128 KiB)" in text
 
 
 def test_a_lookup_says_how_often_it_finds_a_draft() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.cli.advise_flags import candidates_of
+from advisor.candidates import heads_to_price
+from advisor.cli.advise_flags import candidates_of, flags_of
+from advisor.cli.deployment_file import load_deployment
 from advisor.cli.number_types import seconds_of
 from advisor.record import Record
 from benchmarks.readme import advise_flags
@@ -181,7 +183,7 @@ GOOD = "target: meta-llama/Llama-3.1-8B-Instruct\nhardware: {gpu: H100}\n"
         (GOOD, ["--task", "poetry"], r"--task: workload\.tasks: unknown task 'poetry'"),
         (GOOD, ["--vllm-version", "newest please"], r"newest please"),
         (GOOD, ["--method", "telepathy"], r"--method: unknown method 'telepathy'"),
-        (GOOD, ["--method", "eagle3"], r"--method eagle3 needs a draft: name it with --draft"),
+        (GOOD, ["--method", "draft_model"], r"--method draft_model needs a draft: name it with --draft"),
         (GOOD, ["--evidence", "none.json"], r"none\.json does not exist"),
         (GOOD, ["--budget", "soon"], r"'soon' is not a duration: expected one like 90s, 10m or 1h"),
         (GOOD, ["--emitted", "kubernetes"], r"No such option"),
@@ -296,9 +298,34 @@ def test_drafts_go_to_the_method_that_needs_them() -> None:
 
 def test_a_method_without_its_draft_is_told_what_the_catalog_has_for_the_target() -> None:
     target = "meta-llama/Llama-3.1-8B-Instruct"
-    with pytest.raises(InputError, match=r"--method eagle3 needs a draft: .* the catalog has .*EAGLE3"):
-        candidates_of(["eagle3"], [], None, target)
     with pytest.raises(InputError, match=r"the catalog has meta-llama/Llama-3.2-1B-Instruct"):
         candidates_of(["draft_model"], [], None, target)
-    with pytest.raises(InputError, match=r"name it with --draft$"):
-        candidates_of(["eagle3"], [], None, "nobody/knows-this")
+    assert candidates_of(["eagle3", "ngram"], [], "2", target) == [{"method": "eagle3", "k": "2"},
+                                                                   {"method": "ngram", "k": "2"}]
+
+
+@pytest.mark.parametrize("name", ["eagle3", "eagle", "dflash", "medusa"])
+def test_a_method_of_trained_heads_is_filled_from_the_catalog_or_refused_with_what_to_do(name: str) -> None:
+    target = "meta-llama/Llama-3.1-8B-Instruct"
+    flags = flags_of({"target": target, "method": (name,), "k": "1-3"})
+    known = [head.id for head in heads_to_price(target, name)]
+    filled: list[str] = []
+    if not known:
+        with pytest.raises(InputError, match=rf"--method {name} needs a draft: name it with --draft"):
+            load_deployment(None, flags, filled)
+        return
+    loaded = load_deployment(None, flags, filled)
+    assert [c.draft.id for c in loaded.candidates if c.draft is not None] == known
+    assert {c.k for c in loaded.candidates} == {(1, 2, 3)}
+    assert len(filled) == len(known)
+    assert all(f"no draft is named for {name}: {head} is taken from the catalog" in said and "source: " in said
+               for head, said in zip(known, filled, strict=True))
+
+
+def test_a_head_that_is_filled_in_is_named_in_the_record(tmp_path: Path) -> None:
+    ran = specadvise("advise", "--target", "meta-llama/Llama-3.1-8B-Instruct", "--method", "eagle3", "--gpu", "H100",
+                     "--concurrency", "4", "--offline", "--out", "out", "--format", "json", cwd=tmp_path)
+    assert ran.returncode in (0, 3), ran.stderr
+    record = json.loads(ran.stdout)
+    assert any("no draft is named for eagle3" in text for text in record["assumptions"])
+    assert "no draft is named for eagle3" in ran.stderr

@@ -77,8 +77,12 @@ MISTAKES = [
         "d.yaml:4: candidates[1]: method draft_model needs a draft: name it under `draft`",
     ),
     (
-        "target: meta-llama/Llama-3.3-70B-Instruct\ncandidates:\n  - eagle3\n",
-        "d.yaml:3: candidates[0]: method eagle3 needs a draft: name it under `draft`; for "
+        "target: m\ncandidates:\n  - eagle3\n",
+        "d.yaml:3: candidates[0]: method eagle3 needs a draft: name it under `draft`",
+    ),
+    (
+        "target: meta-llama/Llama-3.3-70B-Instruct\ncandidates:\n  - eagle3\n  - draft_model\n",
+        "d.yaml:4: candidates[1]: method draft_model needs a draft: name it under `draft`; for "
         "meta-llama/Llama-3.3-70B-Instruct the catalog has ",
     ),
     (

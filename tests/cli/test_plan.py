@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli.plan import parse_candidate
+from advisor.cli.plan import parse_candidates
 from profiles.errors import InputError
 from tests.cli.shell import specadvise
 
@@ -81,7 +81,7 @@ def test_a_trace_gives_rate_and_lengths(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(("arguments", "part"), [
     (["--what-if", "colour=red"], "expected one of"),
     (["--candidate", "guesswork"], "unknown method"),
-    (["--candidate", "eagle3"], "needs a draft"),
+    (["--candidate", "draft_model"], "needs a draft"),
     (["--prices", "none.yaml"], "cannot read the price table"),
     (["--price", "2", "--prices", "none.yaml"], "state one"),
     (["--trace", "bad.csv"], "line 2"),
@@ -97,11 +97,19 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(folder: Path, arguments: list
 
 
 def test_candidates_are_named_with_method_draft_and_k() -> None:
-    assert parse_candidate("ngram")[1] is None
-    candidate, k = parse_candidate("draft_model:org/name:4")
+    said: list[str] = []
+    ((_, alone),) = parse_candidates("ngram", "org/target", said)
+    assert alone is None
+    ((candidate, k),) = parse_candidates("draft_model:org/name:4", "org/target", said)
     assert (candidate.label, candidate.k, k) == ("draft_model name", (4,), 4)
     with pytest.raises(InputError, match=r"METHOD\[:DRAFT\]\[:K\]"):
-        parse_candidate("ngram:org/name")
+        parse_candidates("ngram:org/name", "org/target", said)
+    assert said == []
+    heads = parse_candidates("eagle3:2", "meta-llama/Llama-3.1-8B-Instruct", said)
+    assert {(c.method, k) for c, k in heads} == {("eagle3", 2)}
+    assert len(heads) == len(said) >= 1
+    with pytest.raises(InputError, match="needs a draft"):
+        parse_candidates("eagle3", "nobody/knows-this", said)
 
 
 def test_advise_keeps_the_plan_in_its_record_where_it_is_asked_for(folder: Path) -> None:

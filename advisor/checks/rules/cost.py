@@ -56,16 +56,16 @@ def _too_costly(subject: Subject) -> Iterable[Fault]:
                            f"{passes} "
                     f"of them: drafting costs {passes * ratio:.2f} of a target step before anything is gained. The "
                     f"draft "
-                    "is too large for this target." + note)
+                    "is too large for this target." + note, thumb=True)
     elif deep is not None and target_deep is not None and deep >= target_deep and passes > 1:
         yield Fault(where, f"The draft has {deep} layers and the target {target_deep}: at small batches time goes by "
                            f"layers "
                     "launched, so each draft pass costs about as much as the target's step, although its weights are "
-                    "small.")
+                    "small.", thumb=True)
     elif not 1 / 60 <= ratio <= 1 / 8:
         side = "less than" if ratio > 1 / 8 else "more than"
         yield Fault(where, f"The draft is {1 / ratio:.0f} times smaller than its target, {side} the rule of thumb of "
-                           "10 to 50.", severity="info", remedy="Compare with another draft in a trial.")
+                           "10 to 50.", severity="info", remedy="Compare with another draft in a trial.", thumb=True)
 
 
 def _small_target(subject: Subject) -> Iterable[Fault]:
@@ -77,7 +77,7 @@ def _small_target(subject: Subject) -> Iterable[Fault]:
         return
     yield Fault(speculation.path(), f"The target has {shape.params / 1e9:.1f} billion parameters: its own step takes "
                                     f"little "
-                "more than its launches, so a small target leaves drafts hardly anything to gain.")
+                "more than its launches, so a small target leaves drafts hardly anything to gain.", thumb=True)
 
 
 def _experts(subject: Subject) -> Iterable[Fault]:
@@ -85,14 +85,13 @@ def _experts(subject: Subject) -> Iterable[Fault]:
     number = traits.experts(subject.target)
     if speculation is None or speculation.k is None or number < _EXPERTS or speculation.k < _EXPERT_K:
         return
-    if (speculation.schedule_stated or speculation.settings.get("enable_adaptive_verification") is True
-            or traits.timed_here(subject)):
+    if speculation.schedule_stated or speculation.settings.get("enable_adaptive_verification") is True:
         return
     yield Fault(speculation.path("num_speculative_tokens"), f"num_speculative_tokens is {speculation.k} at every batch "
                                                             f"size, "
                 f"on a mixture of {number} experts (MoE): each verified token wakes further experts, so verifying "
                 f"costs "
-                "more than on a dense target.")
+                "more than on a dense target.", thumb=True)
 
 
 def _ridge(subject: Subject) -> float | None:
@@ -132,7 +131,7 @@ def _no_room(subject: Subject) -> Iterable[Fault]:
         yield Fault(where, f"{what}, {tokens} tokens to verify in a step at k={speculation.k}: by its roofline this "
                            f"GPU is compute-bound from about {ridge:.0f} tokens on, so at high concurrency (batch "
                            "size) each drafted token costs time and the gain in throughput shrinks. Whether it turns "
-                           "into a loss depends on how many are accepted, which this rule does not price.")
+                           "into a loss depends on how many are accepted, which this rule does not price.", thumb=True)
 
 
 def _short_outputs(subject: Subject) -> Iterable[Fault]:
@@ -143,11 +142,11 @@ def _short_outputs(subject: Subject) -> Iterable[Fault]:
     if workload.output_len <= 2 * ((speculation.k or 1) + 1):
         yield Fault(speculation.path(), f"Outputs are {workload.output_len} tokens long: a few steps in all, and "
                                         f"drafting "
-                    "adds to the first of them.", severity="warn")
+                    "adds to the first of them.", severity="warn", thumb=True)
     elif prompt >= 50 * workload.output_len:
         yield Fault(speculation.path(), f"Prompts are {prompt // workload.output_len} times as long as outputs: most "
                                         f"of the "
-                    "time goes into prefill, which speculation does not shorten.")
+                    "time goes into prefill, which speculation does not shorten.", thumb=True)
 
 
 _LARGE_DRAFT = _PAIR.replace("Qwen3-0.6B", "Qwen3-4B").replace("tokens: 3", "tokens: 10")

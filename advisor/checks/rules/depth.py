@@ -16,6 +16,8 @@ _EAGLE3 = ("model: Qwen/Qwen3-8B\nmax-model-len: 16384\nmax-num-seqs: 16\nspecul
            "  model: AngelSlim/Qwen3-8B_eagle3\n  num_speculative_tokens: 3\n")
 _REPEATS_TOLERATED = 4
 """Passes over one MTP layer that acceptance usually still pays for; beyond, each further token is rarely accepted."""
+_OFTEN = 0.25
+"""Share of the steps from which on nobody calls a token rarely accepted."""
 _MOST = {"per_token": 8, "single": 17, "none": 33}
 """First k that is out of proportion, by how the drafter works: one pass a token, one pass for all, lookup."""
 
@@ -34,18 +36,28 @@ def _repeats(subject: Subject) -> Iterable[Fault]:
                            f"larger k "
                     "has to be a multiple of that.", severity="error", remedy=f"Use {layers} or "
                                                                               f"{k // layers * layers}.")
-    elif k > _REPEATS_TOLERATED and not traits.timed_here(subject):
+        return
+    often, counted = _last_token(subject, k)
+    if k > _REPEATS_TOLERATED and not often:
         most = max(layers, _REPEATS_TOLERATED // layers * layers)
         yield Fault(where, f"num_speculative_tokens is {k} (k={k}): the target has {layers} MTP layer"
                     f"{'s' if layers > 1 else ''} (n_predict), which then runs {k // layers} times on its own output; "
-                    "late tokens are hardly ever accepted and are verified all the same.",
-                    remedy=f"Use {most} at most, unless a trial has measured more.")
+                    f"late tokens are hardly ever accepted and are verified all the same{counted}.",
+                    remedy=f"Use {most} at most, unless a trial has measured more.", thumb=True)
     else:
         yield Fault(where, f"num_speculative_tokens is {k} and the target has {layers} MTP layer"
                     f"{'s' if layers > 1 else ''}: it runs {k // layers} times on its own output, with falling "
                     f"acceptance.",
                     severity="info", remedy="Watch per-position acceptance, and lower k where late positions are "
                     "hardly accepted.")
+
+
+def _last_token(subject: Subject, k: int) -> tuple[bool, str]:
+    """Whether the last token of a draft is known to be accepted often enough, and what was counted, in brackets; False
+    and nothing where nobody counted."""
+    share = subject.measured.accepted_at(k)
+    return (False, "") if share is None else (
+        share >= _OFTEN, f" (here the last one is accepted in {100 * share:.0f} % of the steps)")
 
 
 def _out_of_proportion(subject: Subject) -> Iterable[Fault]:
@@ -57,14 +69,17 @@ def _out_of_proportion(subject: Subject) -> Iterable[Fault]:
     if speculation.settings.get("parallel_drafting") is True:
         most = _MOST["single"]
     k, where = speculation.k, speculation.path("num_speculative_tokens")
+    often, counted = _last_token(subject, k)
+    if often:
+        return
     if k >= most:
         cost = "each costs a draft pass and" if described.passes == "per_token" else "each"
         yield Fault(where, f"num_speculative_tokens is {k} (k={k}): with {described.title} the late tokens are rarely "
-                    f"accepted, and {cost} a verified token in every step.")
+                    f"accepted{counted}, and {cost} a verified token in every step.", thumb=True)
     elif described.passes == "per_token" and k >= 6:
         yield Fault(where, f"num_speculative_tokens is {k}: the sixth token and later ones are accepted in few steps "
                            f"of "
-                    "most workloads.", severity="info")
+                    f"most workloads{counted}.", severity="info", thumb=True)
 
 
 def _beyond_block(subject: Subject) -> Iterable[Fault]:

@@ -43,19 +43,28 @@ def _hardly_matches(subject: Subject) -> Iterable[Fault]:
     if speculation is None or not _is_ngram(subject):
         return
     low, high = speculation.whole("prompt_lookup_min"), speculation.whole("prompt_lookup_max")
+    seen = traits.matched_share(subject)
+    if seen is not None and seen >= _MOST_STEPS and (high is None or high <= _LONG_MAX):
+        # How often this very window matches was counted.
+        return
     if low is not None and low >= _LONG_MIN:
         yield Fault(speculation.path("prompt_lookup_min"), f"prompt_lookup_min is {low}: a lookup drafts only where "
                                                            f"the last "
-                    f"{low} tokens stand in the text already, which is rare outside copied passages (n-gram).")
+                    f"{low} tokens stand in the text already, which is rare outside copied passages (n-gram)"
+                    f"{_counted(seen)}.", thumb=True)
     elif high is not None and high > _LONG_MAX:
         yield Fault(speculation.path("prompt_lookup_max"), f"prompt_lookup_max is {high}: the n-gram matcher looks for "
                                                            f"up to "
-                    f"{high} tokens in the whole text of each request, in every step.")
+                    f"{high} tokens in the whole text of each request, in every step.", thumb=True)
     elif low is None and high is None and subject.engine.runner != "v0":
         yield Fault(speculation.path("method"), "Without prompt_lookup_min and _max, n-gram lookup wants five tokens "
                                                 "to "
-                    "match: few steps get a draft.", severity="info",
+                    f"match: few steps get a draft{_counted(seen)}.", severity="info", thumb=True,
                     remedy="Set prompt_lookup_min: 2 and prompt_lookup_max: 4.")
+
+
+def _counted(share: float | None) -> str:
+    return "" if share is None else f": {100 * share:.0f} % of the steps in the evidence given"
 
 
 def _little_to_copy(subject: Subject) -> Iterable[Fault]:
@@ -68,11 +77,11 @@ def _little_to_copy(subject: Subject) -> Iterable[Fault]:
         if found < _MOST_STEPS:
             yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the "
                                                     f"text so far: in the evidence given {100 * found:.0f} % of the "
-                                                    "steps find a draft at all.")
+                                                    "steps find a draft at all.", thumb=True)
     elif workload.task.strip().lower().replace("-", "_") in _LITTLE_TO_COPY:
         yield Fault(speculation.path("method"), f"Lookup ({speculation.method}) copies from the prompt and the text so "
                                                 f"far, "
-                    f"and {workload.task} outputs repeat little of it: most steps get no n-gram match.")
+                    f"and {workload.task} outputs repeat little of it: most steps get no n-gram match.", thumb=True)
 
 
 def _overstated(subject: Subject) -> Iterable[Fault]:

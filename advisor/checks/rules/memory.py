@@ -13,7 +13,7 @@ from advisor.checks.subject import Subject
 from advisor.cost.memory import plan_memory
 from advisor.cost.overhead import GIB
 from advisor.cost.stated_kv import BLOCKS, BYTES
-from advisor.cost.taken import drafter_takes, engine_takes, joined
+from advisor.cost.taken import drafter_takes, drafter_verb, engine_takes, joined
 from advisor.record import Memory
 from advisor.situation import Situation
 from profiles.catalog.shapes import ModelShape
@@ -221,25 +221,32 @@ def _concurrency(subject: Subject) -> Iterable[Fault]:
         return
     with_it, without = plan.kv_tokens_with, plan.kv_tokens_without
     where, workload = subject.speculation.path("model"), subject.workload
-    target = subject.target.shape if subject.target is not None else None
-    drafter = joined(drafter_takes(plan))
-    takes = joined((*((f"{drafter} of the draft",) if drafter else ()),
-                    *engine_takes(plan, target, subject.engine.runner, subject.engine.plain_runner)))
-    left = (f"Speculation takes memory from the KV cache{f' ({takes})' if takes else ''}: {with_it:,} tokens are left "
-            f"of {without:,}")
+    left = f"Speculation takes memory from the KV cache: {with_it:,} tokens are left of {without:,}"
+    takes = _taken(subject, plan)
     beside, alone = plan.requests_with, plan.requests_without
     expected = workload.concurrency if workload is not None and workload.prompt_len and workload.output_len else None
     if expected is not None and beside is not None and alone is not None and beside < min(expected, alone):
         other = {"model": "Use a smaller draft or a lookup, an", "lookup": "Use an"}.get(_drafter(subject),
                                                                                         "Use a lookup, an")
         yield Fault(where, f"{left}, which hold {beside:,} requests of the expected length at once where {expected:,} "
-                           f"run: the others wait. Without speculation there is room for {alone:,}.", severity="warn",
-                    remedy=f"{other} fp8 KV cache, or more GPUs; or turn speculation off.")
+                           f"run: the others wait. Without speculation there is room for {alone:,}.{takes}",
+                    severity="warn", remedy=f"{other} fp8 KV cache, or more GPUs; or turn speculation off.")
     elif with_it / without < 0.85 and with_it > 0:
         window = subject.engine.window
         requests = "" if not window else (f", {with_it / window:.1f} requests of full length instead of "
                                           f"{without / window:.1f}")
-        yield Fault(where, f"{left}{requests}.")
+        yield Fault(where, f"{left}{requests}.{takes}")
+
+
+def _taken(subject: Subject, plan: Memory) -> str:
+    """Who takes it, as a sentence behind another one; empty where nothing can be named."""
+    target = subject.target.shape if subject.target is not None else None
+    speculation = subject.speculation
+    described = METHODS.get(speculation.method or "none") if speculation is not None else None
+    whose = {drafter_verb(described or METHODS["none"]): drafter_takes(plan),
+             "the engine takes": engine_takes(plan, target, subject.engine.runner, subject.engine.plain_runner)}
+    said = "; ".join(f"{who} {joined(parts)}" for who, parts in whose.items() if parts)
+    return f" {said[0].upper()}{said[1:]}." if said else ""
 
 
 def _outside(subject: Subject) -> Iterable[Fault]:

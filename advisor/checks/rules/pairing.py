@@ -100,7 +100,7 @@ def _other_target(subject: Subject) -> Iterable[Fault]:
     if trained and not any(same_build(shape, target) for shape in trained):
         yield Fault(speculation.path("model"), f"The head was trained for {entry.targets[0]}, and this target is built "
                     "differently.", severity="error")
-    elif trained:
+    elif trained and not subject.measured.accepted:
         yield Fault(speculation.path("model"), f"The head was trained for {entry.targets[0]}, a sister of this target: "
                     "how many of its drafts are accepted is not known before a trial.")
 

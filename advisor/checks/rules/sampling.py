@@ -125,27 +125,39 @@ def _greedy_drafts(subject: Subject) -> Iterable[Fault]:
         return
     if subject.engine.runner == "v0" or speculation.settings.get("draft_sample_method") == "probabilistic":
         return
+    if speculation.settings.get("use_heterogeneous_vocab") is True:
+        # Drafts of another vocabulary are greedy ones only.
+        return
     temperature, stated = _temperature(subject)
     if temperature <= 0:
         return
     who = "Requests sample" if stated else "A request that states no temperature samples"
-    can = subject.release.accepts("draft_sample_method")
+    default = "Greedy drafts are the engine's default and what `advise` prices"
+    if subject.release.accepts("draft_sample_method"):
+        size = _logits_gib(subject)
+        cached = f"{size:.1f} GiB of cached logits" if size is not None and size >= 0.05 else "some memory for logits"
+        remedy = (f"{default}; draft_sample_method: probabilistic may let more through, for {cached}: compare the two "
+                  "before relying on it.")
+    else:
+        remedy = f"{default}; from vLLM 0.21 on draft_sample_method: probabilistic may let more through."
     yield Fault(speculation.path("draft_sample_method"), f"{who} at temperature {temperature:g}, and drafts are taken "
-                "greedily: their probabilities are not used, which lowers acceptance.",
-                remedy="Try draft_sample_method: probabilistic." if can else
-                "From vLLM 0.21 on, draft_sample_method: probabilistic can be tried.")
+                "greedily: their probabilities are not used, which lowers acceptance.", remedy=remedy)
+
+
+def _logits_gib(subject: Subject) -> float | None:
+    """What the drafts' logits take of each GPU where they are kept from one step to the next; None where unknown."""
+    speculation, engine, words = subject.speculation, subject.engine, traits.vocab_size(subject.target)
+    if speculation is None or speculation.k is None or words is None or engine.runner not in _LOGIT_BYTES:
+        return None
+    return engine.max_num_seqs * speculation.k * words * _LOGIT_BYTES[engine.runner] / 2**30
 
 
 def _logits_buffer(subject: Subject) -> Iterable[Fault]:
     speculation, engine = subject.speculation, subject.engine
-    if (speculation is None or speculation.k is None or engine.runner not in ("v1", "v2")
-            or speculation.settings.get("draft_sample_method") != "probabilistic"):
+    if speculation is None or speculation.settings.get("draft_sample_method") != "probabilistic":
         return
-    words = traits.vocab_size(subject.target)
-    if words is None:
-        return
-    size = engine.max_num_seqs * speculation.k * words * _LOGIT_BYTES[engine.runner] / 2**30
-    if subject.gpu is not None and size >= _LARGE_BUFFER * subject.gpu.memory_gib:
+    size, words = _logits_gib(subject), traits.vocab_size(subject.target)
+    if subject.gpu is not None and size is not None and size >= _LARGE_BUFFER * subject.gpu.memory_gib:
         yield Fault(speculation.path("draft_sample_method"), f"Probabilistic drafts keep the logits of every draft: "
                     f"{engine.max_num_seqs} requests x {speculation.k} x {words} tokens of vocabulary are "
                     f"{size:.1f} GiB of "
@@ -221,7 +233,9 @@ RULES = (
          releases="0.12 and newer"),
     Rule("SPD506", "Greedy drafts for sampled requests", "A greedy draft is accepted with the target's probability of "
                                                          "that one "
-         "token; a sampled one, more often.", "Try probabilistic drafts.", "info", "vllm/config/speculative.py (0.32); "
+         "token; a sampled one, more often.", "Nothing has to be done: `advise` prices greedy drafts, the engine's "
+                                              "default. Compare probabilistic ones where sampling is hot.", "info",
+         "vllm/config/speculative.py (0.32); "
                                                                                    "vllm "
          "pull 40149", Example(_HEAD, workload={"temperature": 0.8}), Example(_HEAD, workload={"temperature": 0}),
          _greedy_drafts, releases="0.10 and newer"),

@@ -98,7 +98,7 @@ def _loses_graphs(subject: Subject) -> Iterable[Fault]:
                 + (f", although cudagraph_mode is {engine.graph_mode}; an assertion during capture was reported too."
                    if asked else ": each step pays more launches, and throughput was reported to collapse where the "
                                  "batch "
-                   "crosses a threshold."))
+                   "crosses a threshold."), thumb=not asked)
 
 
 RULES = (

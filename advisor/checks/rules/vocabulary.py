@@ -70,7 +70,7 @@ def _mapping_unusable(subject: Subject) -> Iterable[Fault]:
 def _mapping_costs(subject: Subject) -> Iterable[Fault]:
     speculation = subject.speculation
     if (speculation is not None and _mapped(subject) and speculation.method == "draft_model"
-            and subject.release.has("heterogeneous_vocab")):
+            and subject.release.has("heterogeneous_vocab") and not subject.measured.accepted):
         yield Fault(speculation.path("use_heterogeneous_vocab"), "Tokens that only one of the two vocabularies has are "
                     "never drafted; how much acceptance that costs is not known before a trial.")
 

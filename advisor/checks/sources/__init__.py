@@ -20,6 +20,7 @@ from advisor.checks.serve_config import Ignore, ServeConfig, read_ignores
 from advisor.checks.sources.kinds.serve_config import refuse_own_file
 from advisor.checks.sources.launch import OpenFile
 from advisor.checks.sources.source import Source
+from advisor.emit.heading import release_written
 from profiles.errors import InputError
 
 _FOLDER = Path(__file__).parent / "kinds"
@@ -36,7 +37,8 @@ def all_kinds() -> tuple[ModuleType, ...]:
 def read_source(
     text: str, name: str, *, env: Mapping[str, str] | None = None, open_file: OpenFile | None = None
 ) -> list[ServeConfig]:
-    """Every serve config that a text holds, in the order of the text, each with the ignore comments that are its own.
+    """Every serve config that a text holds, in the order of the text, each with the ignore comments that are its own,
+    and with the release that the text's own header names.
 
     Args:
         name: the file as the user named it, for messages and findings.
@@ -66,7 +68,8 @@ def read_source(
         raise InputError(f"{name}: {kind.TITLE} in which no vLLM server is started: expected `vllm serve ...`, "
                          "`python -m vllm.entrypoints.openai.api_server ...` or an image of vLLM with arguments; name "
                          "the file that starts it")
-    return _with_ignores(found, read_ignores(text))
+    written_for = release_written(text) or ""
+    return [replace(one, written_for=written_for) for one in _with_ignores(found, read_ignores(text))]
 
 
 def _refuse_own_json(text: str, name: str) -> None:

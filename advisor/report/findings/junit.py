@@ -36,6 +36,8 @@ def _titles() -> dict[str, str]:
 def _suite(result: CheckResult) -> TestSuite:
     suite = TestSuite(plain(result.label))
     suite.add_property("vllm_version", plain(result.vllm_version))
+    if result.version_from:
+        suite.add_property("version_from", plain(result.version_from))
     spoken = {f.code for f in result.findings} | {s.finding.code for s in result.suppressed}
     suite.add_testcases([_case(result, code) for code in sorted({*result.checked, *spoken})])
     if result.notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.checks.finding import CheckResult
-from advisor.report.findings.text import counts
+from advisor.report.findings.text import counts, judged_for
 from advisor.report.renderers.markdown import escape, table
 from advisor.report.tables import Table
 from advisor.report.wording import plain
@@ -18,7 +18,7 @@ def render(results: Sequence[CheckResult], *, width: int | None = None, color: b
 
 def _config(result: CheckResult) -> list[str]:
     parts = [f"### specadvise check: {result.verdict}, {escape(plain(result.label))}",
-             f"{counts(result)}; vLLM {escape(plain(result.vllm_version))}, {len(result.checked)} rules."]
+             f"{counts(result)}; {escape(judged_for(result))}; {len(result.checked)} rules."]
     if result.findings:
         rows = tuple(
             (f.severity, f.code, plain(f.where) + (f" (line {f.line})" if f.line is not None else ""),

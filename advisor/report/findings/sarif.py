@@ -39,7 +39,8 @@ def render(results: Sequence[CheckResult], *, width: int | None = None, color: b
             "executionSuccessful": True,
             "toolExecutionNotifications": [{"level": "note", "message": {"text": note}} for note in notes],
         }],
-        "properties": {"vllm_version": sorted({result.vllm_version for result in results})},
+        "properties": {"vllm_version": sorted({result.vllm_version for result in results}),
+                       "version_from": sorted({result.version_from for result in results if result.version_from})},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 

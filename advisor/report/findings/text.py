@@ -28,8 +28,13 @@ def render(results: Sequence[CheckResult], *, width: int | None = None, color: b
             lines += _wrapped(plain(finding.remedy), "    -> ", width)
         lines += [styled(line, "dim") for note in result.notes for line in _wrapped(plain(note), "note: ", width)]
         lines.append(f"{plain(result.label)}: {styled(result.verdict, result.verdict)}, {counts(result)}, "
-                     f"for vLLM {plain(result.vllm_version)}")
+                     f"for {judged_for(result)}")
     return "\n".join(lines) + "\n"
+
+
+def judged_for(result: CheckResult) -> str:
+    """The release, and who stated it where that was not the one who asked: `vLLM 0.32.0, the installed one`."""
+    return plain(f"vLLM {result.vllm_version}" + (f", {result.version_from}" if result.version_from else ""))
 
 
 def place(result: CheckResult, finding: Finding) -> str:

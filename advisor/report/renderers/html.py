@@ -126,7 +126,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     sections += [("memory", "Memory"), ("config", "Config")]
     sections += [("checklist", "Checklist")] if record.checklist is not None else []
     sections += [("evidence", "Evidence")]
-    sections += [("assumed", "Assumptions")] if record.assumptions else []
+    sections += [("assumed", "Not stated")] if record.assumptions else []
     sections += [("provenance", "Decided for")]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["code"] = _code

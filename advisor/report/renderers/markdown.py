@@ -101,7 +101,8 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     out += ["## Memory", escape(memory_sentence(record.memory)), table(memory_table(record.memory))]
     out += ["## Evidence", table(evidence_table(record, found))]
     if record.assumptions:
-        out += ["## Assumed, because nobody said", "\n".join(f"- {escape(plain(a))}" for a in record.assumptions)]
+        out += ["## Not stated, and what was taken instead",
+                "\n".join(f"- {escape(plain(a))}" for a in record.assumptions)]
     out += ["## vllm.yaml", fenced(plain(record.emitted.vllm_yaml, lines=True), "yaml")]
     if record.emitted.env:
         out += ["These variables cannot live in the file:", fenced(env_lines(record), "sh")]

@@ -98,7 +98,7 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     _section(console, "Evidence")
     console.print(_stacked(evidence_table(record, found), 5, console.width))
     if record.assumptions:
-        _section(console, "Assumed, because nobody said")
+        _section(console, "Not stated, and what was taken instead")
         for text in record.assumptions:
             console.print(_hanging("·", plain(text), "dim"))
     _section(console, "vllm.yaml")

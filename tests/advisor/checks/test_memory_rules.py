@@ -136,6 +136,7 @@ def test_heads_are_not_offered_smaller_ones() -> None:
     assert "a smaller draft" not in said.remedy
 
 
-def test_a_loss_of_kv_room_says_where_it_goes() -> None:
+def test_a_loss_of_kv_room_says_where_it_goes_and_whose_bytes_are_whose() -> None:
     (said,) = found(PAIR.format("max-model-len: 4096\n"), gpu="L40S", code="SPD402", VLLM_USE_V2_MODEL_RUNNER="0")
-    assert "2.3 GiB of weights and 32 KiB of KV a token beside 128 KiB of the draft" in said.message
+    assert ("The draft takes 2.3 GiB of weights and 32 KiB of KV a token (the target itself: 128 KiB)"
+            in said.message)
