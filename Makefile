@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check
 DEMO_OUT ?= demo-out
+# More for `advise`: `make demo DEMO_ARGS=--resume` goes on with a demo that Ctrl-C or its budget ended.
+DEMO_ARGS ?=
 PAIR_DIR ?= $${SPECADVISE_CACHE:-$$HOME/.cache/specadvise}/cpu_pair
 # Workers of the tests without an engine. A file stays with one worker: its tests may build on each other.
 TEST_WORKERS ?= 2
@@ -64,7 +66,7 @@ pair: $(VENV)/.engine ## The real target and draft for a machine without a GPU
 # Exit code 3 is an answer too: not decided, on a machine too busy to time anything on.
 demo: pair
 	$(BIN)/specadvise advise examples/cpu_pair/deployment.yaml --target "$(PAIR_DIR)/target-r4-eps0.02" \
-		--draft "$(PAIR_DIR)/smollm2-135m" --method ngram --trial --out $(DEMO_OUT) || [ $$? -eq 3 ]
+		--draft "$(PAIR_DIR)/smollm2-135m" --method ngram --trial --out $(DEMO_OUT) $(DEMO_ARGS) || [ $$? -eq 3 ]
 	@echo; echo "--- $(DEMO_OUT)/vllm.yaml"; cat $(DEMO_OUT)/vllm.yaml
 	@echo; echo "Report: $(abspath $(DEMO_OUT))/report.html   Record: $(abspath $(DEMO_OUT))/record.json"
 

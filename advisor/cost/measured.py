@@ -25,8 +25,10 @@ from profiles.schema import Source, counted
 
 _KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 _MISFIT_LOG_SD = 0.08
-"""How far a step's true time may well be from a sum of parts. Assumed: the fit alone misses the cells of the CPU pair
-that the tests hold by 3.5 %; a GPU's kernels change their tiles by shape, which no sum of parts follows."""
+"""How far a step's true time may well be from a sum of parts, before any was seen. Assumed: a GPU's kernels change their
+tiles by shape, which no sum of parts follows."""
+_MISFIT_CELLS = 4.0
+"""Cells that this counts for beside those that were timed."""
 _EXACT_LOG_SD = 5e-4
 """What would print as 0.0 %."""
 _LOADED_SHARE = 0.1
@@ -34,7 +36,8 @@ _LOADED_SHARE = 0.1
 _PROMPT_TOKENS = 512.0
 """A prompt to compare a draft's prefill with the target's on, by the facts."""
 _PER_DISTANCE_LOG_SD = 0.12
-"""Widening per unit of distance from the nearest measured cell (a factor e in load, or 3 in k)."""
+"""Widening per unit of distance from the nearest measured cell (a factor e in load, or 6 tokens of a request).
+Assumed; of draft models timed at k=5 alone, k=1 was off by 0.03 to 0.06 (`benchmarks.regret`, one request)."""
 
 
 def timings_apply(trial: TrialEvidence, situation: Situation) -> bool:
@@ -56,6 +59,8 @@ class MeasuredCost:
     coefficients: dict[str, float] = field(default_factory=dict)
     residual_log_sd: float = 0.0
     """Root mean square of ln(measured / fit) over the cells: what the fit alone would miss."""
+    misfit_log_sd: float = _MISFIT_LOG_SD
+    """What of it is the fit's fault, and not the noise of the cells."""
     prefill_line: Line | None = None
     """The target's; None where no step carried prompts alone."""
     draft_prefill_lines: dict[str, Line] = field(default_factory=dict)
@@ -114,6 +119,30 @@ class MeasuredCost:
         return names
 
     def _fit(self) -> None:
+        self._solve()
+        # Where a sum of parts follows the cells closely, each of them tells more of the others.
+        self.misfit_log_sd = self._shown_misfit()
+        self._solve()
+
+    def _shown_misfit(self) -> float:
+        """How far the cells are from the fit beyond their own noise, as log standard deviation.
+
+        Their squares are weighed as what is left free has it (Paule and Mandel, Journal of Research of the National
+        Bureau of Standards 87, 1982), with what is assumed counted as so many cells more.
+        """
+        cells = [(cell.log_sd**2, residual**2) for found in self._residuals.values() for cell, residual in found]
+        free = len(cells) - sum(1 for value in self.coefficients.values() if value > 0.0)
+        if free <= 0:
+            return _MISFIT_LOG_SD
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            seen = sum(square / (noise + middle**2) for noise, square in cells)
+            seen += _MISFIT_CELLS * (_MISFIT_LOG_SD / middle) ** 2
+            low, high = (middle, high) if seen > free + _MISFIT_CELLS else (low, middle)
+        return high
+
+    def _solve(self) -> None:
         best: tuple[float, float, list[float]] = (math.inf, self.knot, [])
         tops = [cell.tokens for cell in self.cells]
         expected = self._expected()
@@ -134,13 +163,14 @@ class MeasuredCost:
                     whole = self._row(*shape, with_draft=True)
                     rows.append([w - r for w, r in zip(whole, row, strict=True)])
                     values.append(drafted)
-                spreads += [math.hypot(cell.log_sd, _MISFIT_LOG_SD)] * (2 if timed else 1)
+                spreads += [math.hypot(cell.log_sd, self.misfit_log_sd)] * (2 if timed else 1)
             found = proportional_fit(rows, values, spreads, expected)
             if found.loss < best[0] - 1e-12:
                 best = found.loss, knot, [float(v) for v in found.parts]
         _, self.knot, solved = best
         self.coefficients = dict(zip(self._columns(), solved, strict=True))
         total = 0.0
+        self._residuals = {}
         for cell in self.cells:
             predicted = self._fitted(cell.arm, cell.k, cell.running, cell.tokens, cell.context_tokens)
             residual = math.log(cell.ms / max(predicted, 1e-9))
@@ -171,17 +201,18 @@ class MeasuredCost:
             # An idle speculation is another kind of step than a short draft: it says little about k of 1 and more.
             idle = 1.0 if (cell.k == 0) != (k == 0) else 0.0
             longer = 0.5 * math.log((context + 64.0) / (cell.context_tokens + 64.0))
-            distance = math.hypot(math.log(max(running, 0.5) / cell.running), (k - cell.k) / 3.0, longer) + idle
+            wider = (tokens / running - cell.tokens / cell.running) / 6.0
+            distance = math.hypot(math.log(max(running, 0.5) / cell.running), wider, longer) + idle
             weight = cell.n**0.5 / (distance * distance + 1e-4)
             # A cell is off the fit because its kind of step is, or because the machine was busy: as the variances of
             # the two are, so is the part of it that is believed.
-            believed = _MISFIT_LOG_SD**2 / (_MISFIT_LOG_SD**2 + cell.log_sd**2)
+            believed = self.misfit_log_sd**2 / (self.misfit_log_sd**2 + cell.log_sd**2)
             weights += weight
             value += weight * believed * residual
             spread += weight * math.sqrt(believed) * cell.log_sd
             nearest = min(nearest, distance)
         ms = self._fitted(arm, k, running, tokens, context) * math.exp(value / weights)
-        off_cell = min(1.0, nearest / 0.3) * self.residual_log_sd
+        off_cell = min(1.0, nearest / 0.3) * self.misfit_log_sd
         return ms, math.sqrt((spread / weights) ** 2 + off_cell**2 + (_PER_DISTANCE_LOG_SD * nearest) ** 2)
 
     def _fit_prefill(self, trial: TrialEvidence) -> None:

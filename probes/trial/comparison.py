@@ -123,7 +123,7 @@ class Comparison:
             plain, drafting = (
                 Stepwise(process, **block_command(session, process, block, k=self._set_k(process, block), whole=True))
                 for process, block in zip((baseline, speculative), blocks, strict=True))
-            one, two = alternate(plain, drafting, told=lambda: session.tell(stage))
+            one, two = alternate(plain, drafting, session.plan.user_load, told=lambda: session.tell(stage))
         if not one["complete"] or not two["complete"]:
             raise _OutOfTime
         session.estimator.observe("block", expected, one["wall_s"] + two["wall_s"])

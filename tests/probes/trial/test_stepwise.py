@@ -47,20 +47,40 @@ def test_the_first_step_that_carries_prompts_is_no_plain_step() -> None:
     assert plain.ms() == pytest.approx(100.0)
 
 
+def test_of_the_plain_steps_of_a_turn_the_first_is_not_timed() -> None:
+    class Cold(StatedEngine):
+        calls = 0
+
+        def go(self) -> dict[str, Any]:
+            event = super().go()
+            self.calls += 1
+            if self.calls % 2 and event["event"] == "turn":
+                return {**event, "row": [150.0, *event["row"][1:]]}
+            return event
+
+    plain = PlainSteps(Cold(StatedMachine(step_s=0.1), {}), [[1]], {})  # type: ignore[arg-type]
+    assert [plain.turn({"own_s": 1e3}) for _ in range(5)] == pytest.approx([100.0] * 5)
+    # Both steps count for what a turn takes: the sixth waits until the block's own have taken twice as long.
+    assert plain.turn({"own_s": 2.0}) is None
+
+
 def test_two_blocks_alternate_by_tokens_and_both_are_whole() -> None:
     machine = StatedMachine(step_s=0.1)
     slow, fast = block(engine(machine)), block(engine(machine, k=3))
     seen: list[tuple[int, int]] = []
-    one, two = alternate(slow, fast, told=lambda: seen.append((slow.tokens, fast.tokens)))
+    one, two = alternate(slow, fast, 2, told=lambda: seen.append((slow.tokens, fast.tokens)))
     assert (one["complete"], two["complete"]) == (True, True)
     assert one["output_tokens"] == two["output_tokens"] == 48
-    # Neither is ever a whole step of the other ahead.
-    assert max(abs(a - b) for a, b in seen[:-2]) <= 6
+    # Neither goes further ahead than four tokens of each of the two requests, and what its last step gave.
+    assert max(abs(a - b) for a, b in seen[:-2]) <= 8 + 6
+    # Each makes several steps in a row: the first one after the other's is the longer for it.
+    turns = [a != c for (a, _), (c, _) in zip(seen, seen[1:], strict=False)]
+    assert sum(x != y for x, y in zip(turns, turns[1:], strict=False)) < len(turns) / 2
 
 
 def test_a_machine_that_slows_down_in_the_middle_leaves_the_ratio_of_blocks_by_turns_as_it_was() -> None:
     def ratio(machine: StatedMachine) -> float:
-        one, two = alternate(block(engine(machine)), block(engine(machine, k=3)), told=lambda: None)
+        one, two = alternate(block(engine(machine)), block(engine(machine, k=3)), 2, told=lambda: None)
         return float(one["wall_s"] / two["wall_s"])
 
     steady = ratio(StatedMachine(step_s=0.1))
