@@ -223,6 +223,7 @@ class Reading:
 
 def _share_looked_at(head: Head, source: Source) -> float:
     """Looking at a text costs more than reading it: of many only so many are looked at."""
-    sizes = [len(json.dumps(one, default=str)) for one in head.records[:_MEASURED]] or [len(line) for line in head.lines]
+    records = [json.dumps(one, default=str) for one in head.records[:_MEASURED]]
+    sizes = [len(one) for one in records or head.lines]
     mean = sum(sizes) / len(sizes) if sizes else 1.0
     return min(1.0, LOOKED_AT / max(1.0, source.size / max(mean, 1.0)))
