@@ -25,8 +25,8 @@ from profiles.schema import Source, counted
 
 _KNOTS = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 _MISFIT_LOG_SD = 0.08
-"""How far a step's true time may well be from a sum of parts, before any was seen. Assumed: a GPU's kernels change their
-tiles by shape, which no sum of parts follows."""
+"""How far a step's true time may well be from a sum of parts, before any was seen. Assumed: a GPU's kernels change
+their tiles by shape, which no sum of parts follows."""
 _MISFIT_CELLS = 4.0
 """Cells that this counts for beside those that were timed."""
 _EXACT_LOG_SD = 5e-4

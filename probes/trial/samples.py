@@ -10,8 +10,6 @@ from typing import Any
 from profiles.evidence import Block, PrefillSample, RequestAcceptance, StepSample
 from profiles.workload import Task
 
-ENOUGH = 3
-"""Steps in a row of its own engine that do without those right after another's."""
 LONGEST_CELL = 240
 """Step times kept of one cell: enough for any statistic drawn from them, and a file stays readable."""
 
@@ -58,7 +56,6 @@ def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
                  beside_running: int = 0) -> list[StepSample]:
     """Decode-only steps grouped by (running, context bucket); `rows` as worker.py states them.
 
-    Steps right after another engine's are longer for that (stepwise.py): they are left out where others are enough.
     `beside_running`: requests in the plain steps that another engine made between these.
     """
     cells: dict[tuple[int, int], list[tuple[Sequence[Any], float | None]]] = defaultdict(list)
@@ -68,8 +65,6 @@ def step_samples(rows: Sequence[Sequence[Any]], k: int, task: Task | None,
             cells[running, context_bucket(row[7])].append((row, plain_ms))
     samples = []
     for (running, _), cell in sorted(cells.items()):
-        warm = [(row, plain_ms) for row, plain_ms in cell if row[9] is None]
-        cell = warm if len(warm) >= ENOUGH else cell
         # Thinned evenly: the counts below must belong to the very steps whose times are kept.
         thinned = cell[:: max(1, -(-len(cell) // LONGEST_CELL))]
         kept = [row for row, _ in thinned]

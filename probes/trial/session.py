@@ -258,7 +258,7 @@ class Session:
     def take_spare(self, arm: ArmPlan) -> EngineProcess | None:
         """The process that waits for an engine to start, where there is one of the arm's environment."""
         spare, self.spare = self.spare, None
-        if spare is None or (spare.alive and spare.env == {**self.plan.env, **arm.env}):
+        if spare is None or (spare.alive and spare.env == self.plan.env_of(arm)):
             return spare
         spare.close()
         return None

@@ -57,15 +57,6 @@ def test_a_step_is_read_beside_the_plain_steps_before_and_after_it():
     assert (prompt.beside_ms, prompt.beside_running) == (90.0, 4)
 
 
-def test_steps_right_after_another_engines_are_left_out_where_there_are_others() -> None:
-    cold, warm = row(step_ms=12.0, beside_ms=100.0), row(step_ms=10.0)
-    (cell,) = step_samples([cold, warm, warm, cold, warm], 3, Task.CODE, beside_running=4)
-    assert cell.step_ms == (10.0, 10.0, 10.0)
-    assert len(cell.beside_ms) == 3
-    (few,) = step_samples([cold, warm, cold, warm], 3, Task.CODE, beside_running=4)
-    assert few.step_ms == (12.0, 10.0, 12.0, 10.0)
-
-
 def test_without_plain_steps_none_are_claimed():
     (cell,) = step_samples([row()], 3, None, beside_running=4)
     assert (cell.beside_ms, cell.beside_running) == ((), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_the_first_step_that_carries_prompts_is_no_plain_step() -> None:
     assert plain.ms() == pytest.approx(100.0)
 
 
-def test_of_the_plain_steps_of_a_turn_the_first_is_not_timed() -> None:
+def test_a_turn_is_two_plain_steps_the_cold_one_and_the_next() -> None:
     class Cold(StatedEngine):
         calls = 0
 
@@ -59,7 +60,7 @@ def test_of_the_plain_steps_of_a_turn_the_first_is_not_timed() -> None:
             return event
 
     plain = PlainSteps(Cold(StatedMachine(step_s=0.1), {}), [[1]], {})  # type: ignore[arg-type]
-    assert [plain.turn({"own_s": 1e3}) for _ in range(5)] == pytest.approx([100.0] * 5)
+    assert [plain.turn({"own_s": 1e3}) for _ in range(5)] == pytest.approx([125.0] * 5)
     # Both steps count for what a turn takes: the sixth waits until the block's own have taken twice as long.
     assert plain.turn({"own_s": 2.0}) is None
 
@@ -74,8 +75,8 @@ def test_two_blocks_alternate_by_tokens_and_both_are_whole() -> None:
     # Neither goes further ahead than four tokens of each of the two requests, and what its last step gave.
     assert max(abs(a - b) for a, b in seen[:-2]) <= 8 + 6
     # Each makes several steps in a row: the first one after the other's is the longer for it.
-    turns = [a != c for (a, _), (c, _) in zip(seen, seen[1:], strict=False)]
-    assert sum(x != y for x, y in zip(turns, turns[1:], strict=False)) < len(turns) / 2
+    of_slow = [before[0] != after[0] for before, after in pairwise(seen)]
+    assert sum(one != next_one for one, next_one in pairwise(of_slow)) < len(of_slow) / 2
 
 
 def test_a_machine_that_slows_down_in_the_middle_leaves_the_ratio_of_blocks_by_turns_as_it_was() -> None:
