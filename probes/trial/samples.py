@@ -39,7 +39,7 @@ def context_bucket(tokens: float) -> int:
 
 
 def beside(rows: Sequence[Sequence[Any]]) -> list[float | None]:
-    """For each row the mean of the other engine's step before it and of its next one; not every row has one."""
+    """For each row the mean of the other engine's turn before it and of its next one; not every row has one."""
     before: list[float | None] = []
     for row in rows:
         before.append(row[9] if row[9] is not None else before[-1] if before else None)
