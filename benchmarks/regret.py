@@ -1,9 +1,11 @@
 """Does `advise` with a trial choose an arm as fast as the best one? The trial against the exhaustive sweep.
 
     python -m benchmarks.regret_sweep --models MODELS --out sweep.json        the truth: every arm, k, load and task
-    python -m benchmarks.regret --models MODELS --sweep sweep.json --out DIR  one trial a target, four decisions each
+    python -m benchmarks.regret --models MODELS --sweep sweep.json --out DIR  a trial for each question
+    python -m benchmarks.regret ... --pooled                                  one trial a target, which answers all four
 
-The trial's budget is a fifth of the engine seconds of that target's sweep. The printed table is docs/regret.md's.
+A question is a target, a task and a load, as a user asks it. A trial's budget is a fifth of the engine seconds of that
+target's sweep in any case. The printed tables are docs/regret.md's.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +22,14 @@ import yaml
 
 from benchmarks.regret_cells import DRAFTS, KS, LOADS, MAX_MODEL_LEN, MAX_NUM_SEQS, OUTPUT_TOKENS, TARGETS, TASKS
 from benchmarks.regret_truth import truth_of
+from profiles.workload import Task
 
 SHARE = 0.2
 """Engine seconds the trial may take, as a share of the sweep's."""
 
 
-def deployment(models: Path, target: str) -> dict[str, Any]:
-    """Both tasks and both loads in one trial; each decision then states its own."""
+def deployment(models: Path, target: str, tasks: Sequence[Task], loads: Sequence[int]) -> dict[str, Any]:
+    """What is asked: these tasks in equal parts, decided at the largest of these loads."""
     return {
         "target": str(models / target),
         "candidates": [{"method": "draft_model", "draft": str(models / d), "k": list(KS)} for d in DRAFTS]
@@ -33,10 +37,10 @@ def deployment(models: Path, target: str) -> dict[str, Any]:
         "engine": {"vllm_version": "0.32.0", "dtype": "bfloat16", "enforce_eager": True, "max_num_seqs": MAX_NUM_SEQS,
                    "max_model_len": MAX_MODEL_LEN},
         "hardware": {"gpu": "cpu", "memory_gib": 2},
-        "workload": {"concurrency": max(LOADS), "prompt_tokens": 60, "output_tokens": OUTPUT_TOKENS,
-                     "tasks": {t.value: 1 / len(TASKS) for t in TASKS}},
+        "workload": {"concurrency": max(loads), "prompt_tokens": 60, "output_tokens": OUTPUT_TOKENS,
+                     "tasks": {t.value: 1 / len(tasks) for t in tasks}},
         "objective": {"goal": "throughput"},
-        "trial": {"max_tokens": OUTPUT_TOKENS, "loads": list(LOADS)},
+        "trial": {"max_tokens": OUTPUT_TOKENS, "loads": list(loads)},
     }
 
 
@@ -61,6 +65,7 @@ def main() -> None:
     parser.add_argument("--sweep", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--target", action="append", choices=TARGETS)
+    parser.add_argument("--pooled", action="store_true", help="One trial a target, for all its questions.")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sweep = json.loads(options.sweep.read_text())
@@ -70,13 +75,16 @@ def main() -> None:
         rows = [r for r in sweep if r["target"] == name]
         truth = truth_of(rows)
         sweep_s = sum(r["engine_s"] for r in rows if r["round"] == 0)
-        stated, evidence = options.out / f"{name}.yaml", options.out / f"{name}.evidence.json"
-        stated.write_text(yaml.safe_dump(deployment(options.models, name), sort_keys=False))
-        if not evidence.exists():
-            specadvise("trial", str(stated), "--budget", f"{SHARE * sweep_s:.0f}s", "--save", str(evidence))
-        trial_s = json.loads(evidence.read_text())["trial"]["engine_s"]
+        budget_s, spent = SHARE * sweep_s, []
         for task in TASKS:
             for load in LOADS:
+                asked = (TASKS, LOADS) if options.pooled else ((task,), (load,))
+                file = options.out / (name if options.pooled else f"{name}-{task.value}-{load}")
+                stated, evidence = file.with_name(f"{file.name}.yaml"), file.with_name(f"{file.name}.evidence.json")
+                if not evidence.exists():
+                    stated.write_text(yaml.safe_dump(deployment(options.models, name, *asked), sort_keys=False))
+                    specadvise("trial", str(stated), "--budget", f"{budget_s:.0f}s", "--save", str(evidence))
+                spent.append(float(json.loads(evidence.read_text())["trial"]["engine_s"]))
                 said = specadvise(
                     "advise", str(stated), "--no-trial", "--evidence", str(evidence), "--task", task.value,
                     "--concurrency", str(load), "--offline", "--format", "json", "-q",
@@ -88,9 +96,9 @@ def main() -> None:
                 word = "off" if decision["enable"] is False else "abstained" if decision["enable"] is None else "on"
                 print(f"| {name} | {task.value} | {load} | {best[0]} k={best[1]} | {speed[best]:.2f} | "
                       f"{word}: {chosen[0]} k={chosen[1]} | {speed[chosen]:.2f} | "
-                      f"{100 * (1 - speed[chosen] / speed[best]):.1f} % |")
-        print(f"\n{name}: trial {trial_s:.0f} engine seconds, sweep {sweep_s:.0f}: "
-              f"a share of {trial_s / sweep_s:.2f}; a start's own steps differ from what all tell by "
+                      f"{100 * (1 - speed[chosen] / speed[best]):.1f} % |", flush=True)
+        print(f"\n{name}: trials of {min(spent):.0f} to {max(spent):.0f} engine seconds, sweep {sweep_s:.0f}: "
+              f"a share of {max(spent) / sweep_s:.2f} at most; a start's own steps differ from what all tell by "
               f"{100 * truth.doubt:.0f} % (median)\n")
 
 
