@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from advisor.capacity.document import CapacityPlan
 from advisor.checks.finding import CheckResult
@@ -282,6 +282,13 @@ class DraftMap(Schema):
     """Mean tokens per step at the reference k, bonus included."""
     rows: tuple[DraftMapRow, ...]
     cost_source: str
+
+    @model_validator(mode="after")
+    def _one_cell_a_length(self) -> DraftMap:
+        wanted = len(self.acceptance_lengths)
+        if any(len(row.speedup) != wanted or len(row.k) != wanted for row in self.rows):
+            raise ValueError(f"every row holds one speedup and one k for each of the {wanted} acceptance_lengths")
+        return self
 
 
 class Record(Schema):

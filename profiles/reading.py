@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 
 from profiles.errors import InputError
+from profiles.inputs import key_of, note_input
 from profiles.schema import shown
 
 _GZIP = b"\x1f\x8b"
@@ -22,7 +23,7 @@ _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 def refuse_no_file(path: Path, expected: str, name: str | None = None) -> None:
     """InputError unless `path` leads to a regular file, or to a pipe that the shell made: any other pipe would wait for
-    a writer for ever, and a device may never end.
+    a writer for ever, and a device may never end. The file is one of the command's inputs from here on.
 
     expected: what should be there, such as "a YAML file". name: stands for the path in messages.
     """
@@ -39,15 +40,12 @@ def refuse_no_file(path: Path, expected: str, name: str | None = None) -> None:
         raise InputError(f"{name} is a folder: expected {expected}; name the file inside it")
     if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and str(path).startswith(_SHELL_PIPES)):
         raise InputError(f"{name} is no regular file: expected {expected}; name the right file")
+    note_input(path)
 
 
 def file_key(path: Path) -> object:
-    """What is the same for all names and links that lead to one file, and no other's."""
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return path
-    return found.st_dev, found.st_ino
+    """What is the same for all names and links that lead to one file, and no other's; the path where none is there."""
+    return key_of(path) or path
 
 
 def read_whole(path: Path, expected: str, most: int, *, packed: bool = False, name: str | None = None) -> bytes:

@@ -11,16 +11,20 @@ import click
 
 from advisor.cli.advise_flags import flags_of
 from advisor.cli.number_types import Duration, Number, Whole
-from advisor.cli.output import format_option, quiet_option, result_folder, say, write_together
+from advisor.cli.output import format_option, place_of, quiet_option, result_folder, say, write_together
 from advisor.cli.server_source import TOKEN_VARIABLE
 from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
+from profiles.printable import escaped
 from profiles.schema import MAX_CONCURRENCY, MAX_TOKENS
 
 if TYPE_CHECKING:
     from advisor.capacity.document import CapacityPlan
     from advisor.record import Record
     from advisor.situation import Situation
+
+CONFIG, RECORD, REPORT = "vllm.yaml", "record.json", "report.html"
+"""What every run writes into its --out folder."""
 
 
 @click.command()
@@ -122,6 +126,9 @@ def advise(
     with result_folder(folder):
         situation = gather(stated, base, offline=offline, token=os.environ.get(TOKEN_VARIABLE), warn=warn,
                            noted=filled)
+        # Better said now than after a trial.
+        for name in (CONFIG, RECORD, REPORT):
+            place_of(folder / name)
         situation = over_recordings(situation, base, engine=stated.trial.enabled, offline=offline, warn=warn)
         engine_failed = False
         if stated.trial.enabled:
@@ -165,9 +172,9 @@ def _write(record: Record, folder: Path, forms: tuple[str, ...], warn: Callable[
 
     written = write_forms(record, forms)
     files = {
-        "vllm.yaml": record.emitted.vllm_yaml,
-        "record.json": record.model_dump_json(indent=2) + "\n",
-        "report.html": render(record, "html"),
+        CONFIG: record.emitted.vllm_yaml,
+        RECORD: escaped(record.model_dump_json(indent=2)) + "\n",
+        REPORT: render(record, "html"),
     }
     said: list[str] = []
     for name, form in written.items():

@@ -9,6 +9,7 @@ import importlib
 
 import click
 
+from profiles.inputs import forget_inputs
 from profiles.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -38,6 +39,7 @@ class LazyGroup(click.Group):
     """Lists commands with their one-line help without importing them."""
 
     def invoke(self, ctx: click.Context) -> object:
+        forget_inputs()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

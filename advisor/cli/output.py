@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from profiles.errors import InputError
+from profiles.inputs import is_input
 from profiles.printable import escaped, plain
 
 if TYPE_CHECKING:
@@ -118,8 +119,10 @@ def make_folder(folder: Path) -> None:
 def write_together(files: Mapping[Path, str]) -> None:
     """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back.
 
-    One run at a time writes into a folder. InputError names the file and the system's reason, or what is in the way.
+    Links are followed. One run at a time writes into a folder. InputError names the file and the system's reason, or
+    what is in the way: a folder, a device, a file that the command reads.
     """
+    files = {place_of(path): text for path, text in files.items()}
     made: list[Path] = []
     placing: list[_Placing] = []
     path = next(iter(files))
@@ -134,7 +137,6 @@ def write_together(files: Mapping[Path, str]) -> None:
                 _remove_left_behind(path)
             try:
                 for path, text in files.items():
-                    _refuse_what_is_no_file(path)
                     placing.append(_Placing(path))
                     placing[-1].stage(text)
                 for one in placing:
@@ -225,13 +227,25 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _refuse_what_is_no_file(path: Path) -> None:
+def place_of(path: Path) -> Path:
+    """Where a result of that name goes: links are followed. InputError where something is there that no result may
+    replace: a folder, a device, a stream of this process, or a file that the command reads."""
+    if str(path.absolute()).startswith(_NO_PLACE):
+        raise InputError(f"cannot write {path}: what is there is not a regular file; choose another place, then run "
+                         "again")
     if path.is_dir():
         raise InputError(f"cannot write {path}: a folder of that name is there; move it away or choose another place, "
                          "then run again")
     if path.exists() and not path.is_file():
         raise InputError(f"cannot write {path}: what is there is not a regular file; choose another place, then run "
                          "again")
+    if is_input(path):
+        raise InputError(f"cannot write {path}: this command reads that very file; choose another place, then run "
+                         "again")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+_NO_PLACE = ("/dev/fd/", "/dev/std", "/proc/")
 
 
 @contextmanager

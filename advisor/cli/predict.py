@@ -8,12 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from advisor.cli.output import place_of
 from profiles.errors import InputError
+from profiles.inputs import note_input
 from profiles.reading import refuse_no_file
 
 _EXPECTED = "a file of cases, one JSON object a line"
@@ -98,9 +101,9 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
     if out is None or out == "-":
         count, refused = _write(rows, sys.stdout)
     else:
-        place = Path(out)
-        if cases != "-" and place.resolve() == Path(cases).resolve():
-            raise InputError(f"{out}: holds the cases themselves: name another file for the predictions with --out")
+        # They are read only while the answers are written.
+        note_input(Path(cases))
+        place = place_of(Path(out))
         beside = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             with beside.open("w", encoding="utf-8") as stream:
@@ -113,7 +116,8 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
                 f"{out}: cannot be written ({error.strerror or error}): expected a place for the predictions"
             ) from None
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
     if not count:
         raise nothing
     if not quiet:

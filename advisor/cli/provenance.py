@@ -16,6 +16,7 @@ import click
 
 from advisor.cli.output import say, write_whole
 from profiles.addresses import without_secrets
+from profiles.printable import escaped
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence
@@ -68,5 +69,5 @@ def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def save_evidence(path: Path | None, document: Evidence, quiet: bool) -> None:
     """Write it where --save names a place, and say so on stderr."""
     if path is not None:
-        write_whole(path, document.model_dump_json(indent=2) + "\n")
+        write_whole(path, escaped(document.model_dump_json(indent=2)) + "\n")
         say(f"evidence written to {path}", quiet)

@@ -12,7 +12,7 @@ import click
 
 from advisor.cli.advise_flags import prompts_file
 from advisor.cli.number_types import Duration
-from advisor.cli.output import format_option, print_json, quiet_option, say
+from advisor.cli.output import format_option, place_of, print_json, quiet_option, say
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -79,6 +79,9 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
 
     token = os.environ.get(TOKEN_VARIABLE)
     situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn, noted=filled)
+    if target is not None:
+        # Better said now than after the trial.
+        place_of(target)
     from advisor.cli.recorded_stage import over_recordings
     from advisor.cli.trial_progress import StderrProgress
 

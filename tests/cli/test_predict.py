@@ -88,5 +88,5 @@ def test_predictions_never_take_the_place_of_their_cases(tmp_path: Path) -> None
     cases.write_text(json.dumps(CASE) + "\n")
     done = specadvise("predict", str(cases), "-o", str(tmp_path / "." / "cases.jsonl"))
     assert done.returncode == 2
-    assert "holds the cases themselves" in done.stderr
+    assert "this command reads that very file" in done.stderr
     assert json.loads(cases.read_text()) == CASE

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from advisor.checks.finding import CheckResult, Finding, Suppressed
+from profiles.printable import escaped
 from profiles.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -42,7 +43,7 @@ def render(results: Sequence[CheckResult], *, width: int | None = None, color: b
         "properties": {"vllm_version": sorted({result.vllm_version for result in results}),
                        "version_from": sorted({result.version_from for result in results if result.version_from})},
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+    return escaped(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False))
 
 
 @lru_cache(maxsize=1)

@@ -100,3 +100,19 @@ def test_what_is_not_a_readable_record_is_refused_in_one_sentence(text, said):
     assert said in message
     assert "\n" not in message
     assert caught.value.exit_code == 2
+
+
+def test_json_drives_no_terminal_and_means_the_same():
+    record = synthetic.enabled()
+    named = record.model_copy(update={"warnings": ("a name with \x9b31m, \x7f and \u202e in it",)})
+    text = render(named, "json")
+    assert not any(mark in text for mark in "\x9b\x7f\u202e")
+    assert parse_record(text, "record.json") == named
+
+
+@pytest.mark.parametrize("field", ["speedup", "k"])
+def test_a_map_whose_rows_are_of_another_length_is_refused_in_a_sentence(field):
+    document = json.loads(render(synthetic.enabled(), "json"))
+    document["draft_map"]["rows"][0][field] = []
+    with pytest.raises(InputError, match="every row holds one speedup and one k"):
+        parse_record(json.dumps(document), "record.json")
