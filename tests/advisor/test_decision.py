@@ -143,7 +143,16 @@ def test_an_interval_across_the_worthwhile_gain_is_an_abstention_that_names_the_
     assert decision.enable is None
     assert decision.would_settle is not None
     assert "paired blocks" in decision.would_settle
+    assert "other work" not in decision.would_settle
     assert decision.method == "draft_model"
+
+
+def test_pairs_of_a_busy_machine_are_wanted_again_on_a_quiet_one() -> None:
+    found = Implausibility(code="unsteady_steps", message="stretched", arm="ngram", severity="warn")
+    trial = cpu_trial(paired(1.0, 1.12, 0.97, 1.15, running=8, k=3)).model_copy(update={"implausible": (found,)})
+    decision = decide(price(cpu_situation(trial, concurrency=8, tasks="code"))).decision
+    assert decision.would_settle is not None
+    assert "on a machine that does nothing else" in decision.would_settle
 
 
 def test_the_measured_comparison_overrules_the_model_in_the_decision() -> None:

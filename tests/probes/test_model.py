@@ -586,7 +586,7 @@ def test_an_unknown_model_offline_says_where_was_looked_and_what_to_do(tmp_path:
         "hf-cache",
         "catalog",
         "HF_HUB_OFFLINE",
-        "huggingface-cli download nobody/Qwen3-8B-special config.json",
+        "hf download nobody/Qwen3-8B-special config.json",
         "give a folder",
     ):
         assert part in message

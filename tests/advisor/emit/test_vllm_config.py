@@ -179,6 +179,9 @@ def test_the_runner_is_forced_only_where_it_must_be(name: str, runner: Any, stat
     emitted = emit(decision(name), situation(runner=runner, engine={"runner": stated}, candidates=candidates), None, [])
     assert emitted.env.get("VLLM_USE_V2_MODEL_RUNNER") == expected
     assert "VLLM_USE_V2_MODEL_RUNNER" not in options(emitted)
+    # Whoever copies the line that starts it has what the file cannot hold.
+    needed = f"VLLM_USE_V2_MODEL_RUNNER={expected} " if expected is not None else ""
+    assert f"# Start it with: {needed}vllm serve --config vllm.yaml" in emitted.vllm_yaml
 
 
 def test_the_cpu_engine_gets_its_kv_space_by_environment_and_no_gpu_share() -> None:
