@@ -123,13 +123,11 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
             f"the trial again on a quiet machine, with a `--budget` that reaches the paired comparison of {cell}: "
             "other work stretched this one's steps, so its timings decide nothing"
         )
-    trial = pricing.situation.trial
-    busy = trial is not None and any(found.code == "unsteady_steps" for found in trial.implausible)
     if pricing.paired(best.candidate, best.k, best.running) is not None:
-        where = ", on a machine that does nothing else: other work stretched this one's steps, and" if busy else ":"
+        quiet = ", on a machine that does nothing else: other work stretched this one's steps, and"
         return (
             f"more paired blocks of {cell} and {running} (`specadvise trial` with a larger "
-            f"`--budget`){where} the measured interval still holds the worthwhile gain"
+            f"`--budget`){quiet if pricing.stretched else ':'} the measured interval still holds the worthwhile gain"
         )
     guessed = (Source.ASSUMED, Source.MODELLED)
     if pricing.acceptance[best.label].source in guessed and acceptance_sd >= 0.5 * step.ratio_log_sd:
@@ -144,7 +142,7 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
         )
     if acceptance_sd >= step.ratio_log_sd:
         return f"a trial of {cell} with more prompts: acceptance is known to {100 * acceptance_sd:.0f} % only"
-    if busy:
+    if pricing.stretched:
         return (
             f"a paired comparison of {cell} at {running}, on a quiet machine (`specadvise trial` anew; a larger "
             "`--budget` where it is never quiet): other work stretched this one's steps"

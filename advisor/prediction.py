@@ -313,6 +313,12 @@ class Pricing:
             ratio *= math.exp(carried)
         return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
 
+    @property
+    def stretched(self) -> bool:
+        """Whether other work lengthened the trial's steps."""
+        trial = self.situation.trial
+        return trial is not None and any(found.code == "unsteady_steps" for found in trial.implausible)
+
     def disturbed(self, candidate: Candidate) -> bool:
         """Whether the trial's timings were made beside other work, with nothing that took the same disturbance: no
         paired comparison of this candidate stands behind its cells, and no resident engine told the machine's pace.
@@ -320,7 +326,7 @@ class Pricing:
         trial = self.situation.trial
         if trial is None or Pace.of(trial).told or self.carried_over(candidate) is not None:
             return False
-        return any(found.code == "unsteady_steps" for found in trial.implausible)
+        return self.stretched
 
     def carried_over(self, candidate: Candidate) -> tuple[float, float] | None:
         """What the trial's comparison of one cell says of the candidate's other cells: the log of measured over
