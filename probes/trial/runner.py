@@ -77,11 +77,16 @@ def _compare(session: Session, choose: Choose, stop: Stop, baseline: EngineProce
         return
     if not session.comparison_open:
         return
-    chosen = choose(session.evidence())
+    resumed = session.resumed_pairs
+    chosen = choose(session.evidence()) if resumed is None else (resumed.candidate, resumed.k)
     if chosen is None:
         return
     candidate, k = chosen
-    if session.left_s < LEAST_COMPARISON * session.estimator.comparison_s(k):
+    wanted = LEAST_COMPARISON * session.estimator.comparison_s(k)
+    if resumed is not None:
+        # Each pair is one more, and the engines are all that the first of them needs.
+        wanted = session.estimator.start_s() * (1 if baseline is not None else 2) + session.estimator.pair_s(k)
+    if session.left_s < wanted:
         session.stopped = "budget"
         return
     compare(session, candidate, k, stop, baseline)

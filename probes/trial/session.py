@@ -100,6 +100,17 @@ class Session:
         blocks = sum(len(b) for b in self.done.values())
         self.progress.note(f"resuming: {blocks} blocks of {len(self.arms)} arms are already measured")
 
+    @property
+    def resumed_pairs(self) -> PairedComparison | None:
+        """The comparison that this run goes on with: of an earlier run, which had tried every arm that is tried now.
+        Another one would throw its pairs away."""
+        earlier = self._earlier
+        if earlier is None or earlier.comparison is None or not earlier.comparison.pairs or not self.comparison_open:
+            return None
+        before = {arm.candidate.label for arm in earlier.arms if arm.requests}
+        new = any(arm.requests and arm.candidate.label not in before for arm in self.arms.values())
+        return None if new else earlier.comparison
+
     # --- clock ---------------------------------------------------------------------------------------------------
     @property
     def spent_s(self) -> float:
@@ -123,6 +134,10 @@ class Session:
         may be among those."""
         if not self.comparison_open:
             return 0.0
+        if self.resumed_pairs is not None:
+            # More pairs are what the trial was resumed for: cells still owed get what these leave.
+            begun = self.resident is not None or self.waits(self.plan.baseline)
+            return self.estimator.comparison_s(self.resumed_pairs.k, starts=1 if begun else 2)
         wanted = self.estimator.comparison_s(self.plan.arms[0].k_max)
         if self.plan.budget_s is None:
             return wanted

@@ -131,6 +131,38 @@ def test_a_comparison_that_the_budget_ended_goes_on_when_resumed(monkeypatch: py
     assert not checkpoint.exists()
 
 
+def test_a_resumed_comparison_comes_before_the_cells_still_owed(monkeypatch: pytest.MonkeyPatch,
+                                                                tmp_path: Path) -> None:
+    StatedMachine(start_s=10.0, step_s=0.5).install(monkeypatch)
+    checkpoint = tmp_path / "trial.checkpoint"
+    found = run_trial(plan(150, CANDIDATES[:1]), choose=first, stop=never, checkpoint=checkpoint)
+    assert statuses(found)["draft_model"] is ArmStatus.INTERRUPTED, "cells are still owed"
+    assert found.comparison is not None
+    pairs = len(found.comparison.pairs)
+    assert pairs
+    cells = len(found.arms[1].blocks)
+    found = run_trial(plan(70, CANDIDATES[:1]), choose=first, stop=after(pairs + 1), checkpoint=checkpoint,
+                      resume=True)
+    assert found.comparison is not None
+    assert len(found.comparison.pairs) == pairs + 1
+    assert len(found.arms[1].blocks) <= cells + 1
+
+
+def test_a_resumed_comparison_goes_on_though_another_candidate_would_be_chosen_now(monkeypatch: pytest.MonkeyPatch,
+                                                                                   tmp_path: Path) -> None:
+    StatedMachine(start_s=10.0, step_s=0.2).install(monkeypatch)
+    checkpoint = tmp_path / "trial.checkpoint"
+    two = plan(300, CANDIDATES[:2])
+    found = run_trial(two, choose=first, stop=never, checkpoint=checkpoint)
+    assert found.comparison is not None
+    pairs = len(found.comparison.pairs)
+    found = run_trial(two, choose=lambda f: (f.arms[2].candidate, 4), stop=after(pairs + 1), checkpoint=checkpoint,
+                      resume=True)
+    assert found.comparison is not None
+    assert found.comparison.candidate.method == "draft_model"
+    assert len(found.comparison.pairs) == pairs + 1
+
+
 def test_resuming_tries_the_arms_that_were_skipped_and_returns_to_the_comparison(monkeypatch: pytest.MonkeyPatch,
                                                                                  tmp_path: Path) -> None:
     machine = StatedMachine(start_s=60.0, step_s=0.2)
