@@ -116,10 +116,22 @@ def _best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None
     top = max(calm, key=key, default=None)
     if top is not None and _standing(pricing, top) == _standing(pricing, best):
         best, cells = top, calm
+    best = max(_compared(pricing, best, cells), key=key, default=best)
     if unconfirmed(pricing.situation, best.candidate) is not None:
         sure = [c for c in cells if unconfirmed(pricing.situation, c.candidate) is None]
         best = max(_alike(pricing, best, sure, _ALIKE), key=key, default=best)
     return _smallest_k(pricing, best, [c for c in cells if c.label == best.label])
+
+
+def _compared(pricing: Pricing, best: Priced, cells: Sequence[Priced]) -> list[Priced]:
+    """Cells of the candidate that was compared pair by pair at this load, where it stands as well as the best one and
+    that is not better beyond doubt: what was compared is known, and the best of several estimates is the one that most
+    likely errs in its own favour."""
+    found = [c for c in cells if pricing.paired(c.candidate, c.k, c.running) is not None]
+    if not found or found[0].label == best.label or _standing(pricing, found[0]) != _standing(pricing, best):
+        return []
+    low = best.speedup.low if best.speedup.low is not None else best.speedup.value
+    return [] if low > found[0].speedup.value else [c for c in cells if c.label == found[0].label]
 
 
 def _smallest_k(pricing: Pricing, best: Priced, own: Sequence[Priced]) -> Priced:

@@ -115,9 +115,30 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
 
 
+_STARTS_LOG_SD, _STARTS_FREEDOM = 0.02, 20
+"""How far engine starts of one configuration are apart, and the degrees of freedom behind it: own steps of 21 starts
+against the fit of all (`benchmarks.regret_sweep`; vLLM 0.32.0, CPU, 2 threads, 2026-11-30; 1 to 2 % in the median)."""
+
+
+def between_starts(comparison: PairedComparison) -> float:
+    """Relative standard deviation between engine starts. What a comparison sees of it, mostly one cell of a few steps
+    timed in two starts, is the steps' own noise for the most part: it counts by its degrees of freedom beside what many
+    starts have shown."""
+    seen = comparison.between_run_spread
+    if seen is None:
+        return _STARTS_LOG_SD
+    freedom = max(1, _starts(comparison) - 1)
+    squares = _STARTS_FREEDOM * _STARTS_LOG_SD**2 + freedom * seen**2
+    return math.sqrt(squares / (_STARTS_FREEDOM + freedom))
+
+
+def _starts(comparison: PairedComparison) -> int:
+    return len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
+
+
 def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
     """Geometric mean of the pairs' speed-ups and its log standard deviation, from Student's interval, with the
-    spread between engine starts added where it was seen."""
+    spread between engine starts added."""
     logs = [math.log(pair.speedup) for pair in comparison.pairs if pair.baseline_tokens and pair.speculative_tokens]
     n = len(logs)
     mean = sum(logs) / n
@@ -126,9 +147,7 @@ def paired_ratio(comparison: PairedComparison) -> tuple[float, float]:
         spread = error * student_quantile(0.9, n - 1) / Z80
     else:
         spread = 0.05
-    between = comparison.between_run_spread or 0.0
-    starts = len({(pair.baseline_start, pair.speculative_start) for pair in comparison.pairs})
-    return math.exp(mean), max(0.004, math.hypot(spread, between / math.sqrt(max(1, starts))))
+    return math.exp(mean), math.hypot(spread, between_starts(comparison) / math.sqrt(max(1, _starts(comparison))))
 
 
 def shown_apart(bound: float, threshold: float) -> str:

@@ -4,8 +4,9 @@
     python -m benchmarks.regret --models MODELS --sweep sweep.json --out DIR  a trial for each question
     python -m benchmarks.regret ... --pooled                                  one trial a target, which answers all four
 
-A question is a target, a task and a load, as a user asks it. A trial's budget is a fifth of the engine seconds of that
-target's sweep in any case. The printed tables are docs/regret.md's.
+A question is a target, a task and a load, as a user asks it: with prompts of their own, which are the sweep's of that
+task and load. (A pooled trial runs the built-in sets, of which the sweep's prompts are the first.) A trial's budget is
+a fifth of the engine seconds of that target's sweep in any case. The printed tables are docs/regret.md's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from typing import Any
 
 import yaml
 
-from benchmarks.regret_cells import DRAFTS, KS, LOADS, MAX_MODEL_LEN, MAX_NUM_SEQS, OUTPUT_TOKENS, TARGETS, TASKS
+from benchmarks.regret_cells import (
+    DRAFTS,
+    KS,
+    LOADS,
+    MAX_MODEL_LEN,
+    MAX_NUM_SEQS,
+    OUTPUT_TOKENS,
+    TARGETS,
+    TASKS,
+    prompts,
+)
 from benchmarks.regret_truth import truth_of
 from profiles.workload import Task
 
@@ -42,6 +53,15 @@ def deployment(models: Path, target: str, tasks: Sequence[Task], loads: Sequence
         "objective": {"goal": "throughput"},
         "trial": {"max_tokens": OUTPUT_TOKENS, "loads": list(loads)},
     }
+
+
+def with_prompts(stated: dict[str, Any], file: Path, task: Task, load: int) -> dict[str, Any]:
+    """The deployment with the sweep's prompts of one question, written to `file`; their lengths are the workload's."""
+    file.write_text("".join(json.dumps({"task": p.task.value, "messages": p.as_messages()}) + "\n"
+                            for p in prompts(task, load)))
+    lengths = {"prompt_tokens", "output_tokens"}
+    return {**stated, "trial": {**stated["trial"], "prompts": str(file.resolve())},
+            "workload": {key: value for key, value in stated["workload"].items() if key not in lengths}}
 
 
 def specadvise(*arguments: str, allowed: tuple[int, ...] = (0,)) -> str:
@@ -82,7 +102,10 @@ def main() -> None:
                 file = options.out / (name if options.pooled else f"{name}-{task.value}-{load}")
                 stated, evidence = file.with_name(f"{file.name}.yaml"), file.with_name(f"{file.name}.evidence.json")
                 if not evidence.exists():
-                    stated.write_text(yaml.safe_dump(deployment(options.models, name, *asked), sort_keys=False))
+                    question = deployment(options.models, name, *asked)
+                    if not options.pooled:
+                        question = with_prompts(question, file.with_name(f"{file.name}.prompts.jsonl"), task, load)
+                    stated.write_text(yaml.safe_dump(question, sort_keys=False))
                     specadvise("trial", str(stated), "--budget", f"{budget_s:.0f}s", "--save", str(evidence))
                 spent.append(float(json.loads(evidence.read_text())["trial"]["engine_s"]))
                 said = specadvise(

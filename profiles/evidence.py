@@ -284,7 +284,8 @@ class ArmEvidence(Schema):
 
 
 class PairedBlock(Schema):
-    """One baseline block and one speculating block on the same prompts, run back to back or by turns."""
+    """One baseline block and one speculating block on the same prompts, run back to back or by turns. Their seconds are
+    those of a server kept at `running` requests: what a block's end does with fewer counts as if others ran beside."""
 
     running: Running
     baseline_s: PositiveSeconds

@@ -57,6 +57,11 @@ class BlockRun:
     def output_tokens(self) -> int:
         return sum(a.output_tokens for a in self.answers)
 
+    def kept_at_load_s(self, running: int) -> float:
+        """Seconds that the block's requests take of a server kept at `running`: the sum of theirs over that many side
+        by side (Little's law). The block itself ends with the slowest of them alone."""
+        return sum(a.last_s - a.sent_s for a in self.answers) / min(running, len(self.answers))
+
     def at_full_load(self, running: int) -> tuple[float, int]:
         """(seconds, tokens) of the time in which exactly `running` requests were decoding and none was in prefill."""
         running = min(running, len(self.answers))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import psutil
@@ -18,9 +17,9 @@ from probes.trial import plausibility
 from probes.trial.arm import block_command, launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
-from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
+from probes.trial.plan import ArmPlan
 from probes.trial.progress import spoken
-from probes.trial.samples import BlockPlan
+from probes.trial.samples import BlockPlan, kept_at_load_s
 from probes.trial.session import BUDGET_ENDED, Session
 from probes.trial.stepwise import Stepwise, alternate
 from profiles.deployment import Candidate
@@ -81,7 +80,7 @@ class Comparison:
                 reason = self._pair(baseline, speculative) or self._over(session.estimator.pair_s(self.k))
                 if reason is not None:
                     break
-            self._repeat_cell(speculative)
+            self._repeat_cells(speculative)
             self._note(reason)
         finally:
             for arm, process in ((plan.baseline, baseline), (self.arm, speculative)):
@@ -151,8 +150,9 @@ class Comparison:
         session = self.session
         if not one["output_tokens"] or not two["output_tokens"]:
             return
+        load = session.plan.user_load
         self.pairs.append(PairedBlock(
-            running=session.plan.user_load, baseline_s=one["wall_s"], speculative_s=two["wall_s"],
+            running=load, baseline_s=kept_at_load_s(one, load), speculative_s=kept_at_load_s(two, load),
             baseline_tokens=one["output_tokens"], speculative_tokens=two["output_tokens"],
             baseline_start=self.baseline_start, speculative_start=self.speculative_start, order=order))
         if session.plan.sampling.temperature == 0:
@@ -163,22 +163,25 @@ class Comparison:
         self._note("")
         session.save()
 
-    def _repeat_cell(self, speculative: EngineProcess) -> None:
-        """Run one cell of the arm's first start again, for the spread between engine starts."""
-        session, arm = self.session, self.arm
-        known = {(b.k, b.running) for b in session.change(arm).blocks if b.start == 0}
+    def _repeat_cells(self, speculative: EngineProcess) -> None:
+        """With what the budget has left, time k and its neighbours once more at the user's load: the first start's cell
+        of this k shows the spread between engine starts, and a k that is better by a few percent needs more steps to be
+        seen than an arm has time for."""
+        session, plan = self.session, self.session.plan
         lookup = speculative.info["k_control"] == "schedule_lookup"
-        cells = [b for b in arm.blocks if (b.k, b.running) in known and b.k and (lookup or b.k == self.k)]
-        cells.sort(key=lambda b: (b.k != self.k, b.running != session.plan.user_load, session.estimator.block_s(b)))
-        if not cells or session.left_s < session.estimator.block_s(cells[0]):
-            return
-        block = cells[0]
-        data = run_block(session, speculative, block, "comparison, spread between starts",
-                         k=block.k if lookup else None, whole=block.key == OUTPUT_BLOCK)
-        if data["complete"]:
-            again = replace(block, key=f"{block.key} again")
-            # Its requests are the first start's over again: times only.
-            session.record(arm, again, {**data, "requests": []}, start=self.speculative_start)
+        near = [k for k in (self.k, self.k + 1, self.k - 1) if k in self.arm.candidate.k and (lookup or k == self.k)]
+        for k in near:
+            # The prompts of the first start's cells, or the spread between starts would be that of prompts.
+            block = BlockPlan(f"k {k} load {plan.user_load} again", k, plan.user_load, tuple(range(plan.user_load)),
+                              plan.max_tokens)
+            if session.left_s < session.estimator.block_s(block):
+                return
+            data = run_block(session, speculative, block, "comparison, its k and those beside it",
+                             k=k if lookup else None, whole=False)
+            if not data["complete"]:
+                return
+            # Acceptance is the first start's, of the same prompts: times only.
+            session.record(self.arm, block, {**data, "requests": []}, start=self.speculative_start)
 
     def _over(self, next_s: float) -> str | None:
         return BUDGET_ENDED if self.session.left_s < next_s else None

@@ -78,7 +78,7 @@ def compare_servers(
 
     `stop` sees the pairs so far and returns the reason to end, or None. `budget_s` bounds the whole in seconds.
     `candidate` says what the speculative server runs; its k is read from the server's counters. `timeout_s` bounds each
-    silence of a server. Block times are wall seconds from the first request sent to the last answer, prefill included.
+    silence of a server. Block times are those of a server kept at the load, prefill included (`kept_at_load_s`).
     Prompts repeat, under another cache salt, only where the candidate doesn't look drafts up in earlier text.
 
     Raises InputError (addresses, roles, no prompt) and ProbeError (nothing could be concluded). Ctrl-C and a server
@@ -287,7 +287,8 @@ class _Comparison:
         self.acceptance += acceptance_of(spec.block.answers, spec.moved, tasks, self.k)
         self.prompt_tokens += [a.prompt_tokens for a in base.block.answers]
         self.pairs.append(PairedBlock(
-            running=self.running, baseline_s=base.block.wall_s, speculative_s=spec.block.wall_s,
+            running=self.running, baseline_s=base.block.kept_at_load_s(self.running),
+            speculative_s=spec.block.kept_at_load_s(self.running),
             baseline_tokens=base.block.output_tokens, speculative_tokens=spec.block.output_tokens, order=order))
         self.answered += zip(base.block.answers, spec.block.answers, strict=True)
         for name, value in (("generation_tokens", spec.moved.generated), ("spec_decode_num_drafts", spec.moved.drafts)):

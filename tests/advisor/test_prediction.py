@@ -196,10 +196,17 @@ def test_a_comparison_on_short_prompts_is_carried_over_to_long_ones_with_a_wider
 
 
 def test_spread_between_engine_starts_widens_a_comparison() -> None:
-    _, alone = paired_ratio(comparison(1.2, 1.21, 1.2))
-    _, spread = paired_ratio(comparison(1.2, 1.21, 1.2, between=0.05))
-    assert spread > 2 * alone
+    _, near = paired_ratio(comparison(1.2, 1.21, 1.2, between=0.0))
+    _, unseen = paired_ratio(comparison(1.2, 1.21, 1.2))
+    _, far = paired_ratio(comparison(1.2, 1.21, 1.2, between=0.2))
+    assert near < unseen < far
     assert paired_ratio(comparison(1.2))[1] >= 0.05
+
+
+def test_one_cell_of_two_starts_does_not_outweigh_the_pairs_themselves() -> None:
+    """Six steps of a fifth's noise each put two equal starts 10 to 20 % apart."""
+    ratio, log_sd = paired_ratio(comparison(1.2, 1.14, 1.25, between=0.146))
+    assert ratio * math.exp(-1.28 * log_sd) > 1.1
 
 
 def test_an_arm_the_engine_refused_does_not_fit() -> None:

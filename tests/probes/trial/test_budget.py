@@ -135,13 +135,13 @@ def test_a_resumed_comparison_comes_before_the_cells_still_owed(monkeypatch: pyt
                                                                 tmp_path: Path) -> None:
     StatedMachine(start_s=10.0, step_s=0.5).install(monkeypatch)
     checkpoint = tmp_path / "trial.checkpoint"
-    found = run_trial(plan(150, CANDIDATES[:1]), choose=first, stop=never, checkpoint=checkpoint)
+    found = run_trial(plan(200, CANDIDATES[:1]), choose=first, stop=never, checkpoint=checkpoint)
     assert statuses(found)["draft_model"] is ArmStatus.INTERRUPTED, "cells are still owed"
     assert found.comparison is not None
     pairs = len(found.comparison.pairs)
     assert pairs
     cells = len(found.arms[1].blocks)
-    found = run_trial(plan(70, CANDIDATES[:1]), choose=first, stop=after(pairs + 1), checkpoint=checkpoint,
+    found = run_trial(plan(110, CANDIDATES[:1]), choose=first, stop=after(pairs + 1), checkpoint=checkpoint,
                       resume=True)
     assert found.comparison is not None
     assert len(found.comparison.pairs) == pairs + 1

@@ -9,6 +9,7 @@ from probes.trial.samples import (
     LONGEST_CELL,
     beside,
     context_bucket,
+    kept_at_load_s,
     prefill_samples,
     request_samples,
     step_samples,
@@ -96,3 +97,20 @@ def test_two_starts_at_different_paces_of_the_machine_do_not_differ():
     assert between_run_spread([], blocks) == pytest.approx(0.0, abs=1e-9)
     untold = [block.model_copy(update={"beside_ms": None}) for block in blocks]
     assert between_run_spread([], untold) > 0.2
+
+
+def test_a_blocks_end_counts_as_if_others_ran_beside_it():
+    # Eight tokens of two requests side by side, then four of one alone, whose steps are cheaper.
+    rows = [row(running=2, step_ms=20.0)] * 4 + [row(running=1, step_ms=14.0)] * 4
+    data = {"wall_s": 0.15, "output_tokens": 12, "steps": rows}
+    assert kept_at_load_s(data, 2) == pytest.approx(0.15 - 4 * 0.014 + 4 * 0.010)
+
+
+def test_a_block_that_never_reached_its_load_keeps_its_own_time():
+    assert kept_at_load_s({"wall_s": 0.5, "output_tokens": 3, "steps": [row(running=1)] * 3}, 4) == 0.5
+
+
+@given(st.integers(1, 8), st.lists(st.floats(1.0, 1e3), min_size=1, max_size=9))
+def test_a_block_kept_at_its_load_takes_what_it_took(load, times):
+    data = {"wall_s": 9.0, "output_tokens": 9, "steps": [row(running=load, step_ms=ms) for ms in times]}
+    assert kept_at_load_s(data, load) == pytest.approx(9.0)
