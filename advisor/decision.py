@@ -9,6 +9,7 @@ from typing import Literal
 
 from advisor.compatibility import unconfirmed
 from advisor.inquiry import would_settle
+from advisor.intervals import Z80, log_sd_of
 from advisor.prediction import Pricing
 from advisor.record import Decision, Priced
 from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured, warned_of
@@ -124,14 +125,22 @@ def _best_cell(pricing: Pricing, running: int, among: Sequence[Candidate] | None
 
 
 def _compared(pricing: Pricing, best: Priced, cells: Sequence[Priced]) -> list[Priced]:
-    """Cells of the candidate that was compared pair by pair at this load, where it stands as well as the best one and
-    that is not better beyond doubt: what was compared is known, and the best of several estimates is the one that most
-    likely errs in its own favour."""
-    found = [c for c in cells if pricing.paired(c.candidate, c.k, c.running) is not None]
-    if not found or found[0].label == best.label or _standing(pricing, found[0]) != _standing(pricing, best):
+    """The cell that was compared pair by pair at this load, and those of its candidate that are better beyond doubt,
+    where it stands as well as the best one and the best one is not better beyond doubt: what was compared is known, and
+    the best of several estimates is the one that most likely errs in its own favour."""
+    found = next((c for c in cells if pricing.paired(c.candidate, c.k, c.running) is not None), None)
+    if found is None or _standing(pricing, found) != _standing(pricing, best) or _surely_faster(best, found):
         return []
-    low = best.speedup.low if best.speedup.low is not None else best.speedup.value
-    return [] if low > found[0].speedup.value else [c for c in cells if c.label == found[0].label]
+    return [c for c in cells if c is found or (c.label == found.label and _surely_faster(c, found))]
+
+
+def _surely_faster(cell: Priced, compared: Priced) -> bool:
+    """Whether a cell gains more than the compared one by more than it is unsure of (80 %). The comparison's own doubt
+    is in all cells of its candidate alike."""
+    doubt = log_sd_of(cell.speedup.low, cell.speedup.high)
+    if cell.label == compared.label:
+        doubt = math.sqrt(max(0.0, doubt**2 - log_sd_of(compared.speedup.low, compared.speedup.high) ** 2))
+    return math.log(cell.speedup.value / compared.speedup.value) > Z80 * doubt
 
 
 def _smallest_k(pricing: Pricing, best: Priced, own: Sequence[Priced]) -> Priced:

@@ -115,9 +115,10 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
 
 
-_STARTS_LOG_SD, _STARTS_FREEDOM = 0.02, 20
-"""How far engine starts of one configuration are apart, and the degrees of freedom behind it: own steps of 21 starts
-against the fit of all (`benchmarks.regret_sweep`; vLLM 0.32.0, CPU, 2 threads, 2026-11-30; 1 to 2 % in the median)."""
+_STARTS_LOG_SD, _STARTS_FREEDOM = 0.04, 12
+"""How far a comparison is from another one of the same arms in other engine starts, beyond what its own pairs show, and
+the comparisons behind that: twelve against the exhaustive sweep (`benchmarks.regret`; vLLM 0.32.0, CPU, 2 threads,
+2026-11-30; Paule and Mandel's estimate, the sweep itself taken to be good to 3 %)."""
 
 
 def between_starts(comparison: PairedComparison) -> float:

@@ -162,6 +162,27 @@ def test_the_measured_comparison_overrules_the_model_in_the_decision() -> None:
     assert decide(pricing).decision.k != 5
 
 
+def with_speedup(pricing: Pricing, k: int, low: float, value: float, high: float) -> None:
+    """State what a cell of the first candidate gains at one request."""
+    cell = pricing.at(pricing.candidates[0], k, 1)
+    gain = Quantity(value=value, low=low, high=high, source=Source.MEASURED)
+    rate = Quantity(value=10 * value, low=10 * low, high=10 * high, source=Source.MEASURED)
+    pricing._cache[cell.label, k, 1] = cell.model_copy(update={"speedup": gain, "tokens_per_s": rate})
+
+
+@pytest.mark.parametrize(("rival", "chosen"), [((1.28, 1.46, 1.67), 4), ((1.56, 1.70, 1.85), 2)])
+def test_the_compared_k_stays_unless_another_is_better_beyond_doubt(rival: tuple[float, float, float],
+                                                                    chosen: int) -> None:
+    pricing = price(cpu_situation(cpu_trial(paired(1.4, 1.3, 1.5, k=4)), concurrency=1, tasks="code"))
+    for k in (1, 3, 5):
+        with_speedup(pricing, k, 1.2, 1.3, 1.4)
+    with_speedup(pricing, 4, 1.24, 1.38, 1.53)
+    with_speedup(pricing, 2, *rival)
+    best = best_cell(pricing, 1)
+    assert best is not None
+    assert best.k == chosen
+
+
 def test_a_candidate_that_does_not_fit_is_off() -> None:
     pricing = price(gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.72}, concurrency=1, tasks="json"))
     assert pricing.plan(pricing.candidates[0], 1).fits is False
