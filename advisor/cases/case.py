@@ -64,6 +64,25 @@ class LocalPoint:
     speedup: float
 
 
+class Doubled(dict[str, Any]):
+    """A JSON object in which a key stands twice: which of its values was meant, nobody can tell."""
+
+    key = ""
+    """The last such key."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        for name, value in pairs:
+            self.key = name if name in self else self.key
+            self[name] = value
+
+
+def _refuse_doubled(found: object) -> None:
+    if isinstance(found, Doubled):
+        raise InputError(f"key {_shown(found.key)} stands twice in the same object: expected each once; keep the one "
+                         "that is meant")
+
+
 @dataclass(frozen=True)
 class Case:
     """A setup to predict. None is unknown. Lengths are tokens, parameters are billions (10^9)."""
@@ -197,6 +216,7 @@ def _measured(row: Mapping[str, Any], k: int | None) -> tuple[tuple[LocalPoint, 
     for point in points:
         if not isinstance(point, Mapping):
             raise InputError(f"measured has {_shown(point)}: expected load_kind, load_value, k and speedup")
+        _refuse_doubled(point)
         speedup = _number(point, "speedup", LEAST_SPEEDUP, math.inf)
         value = _number(point, "load_value", LEAST_LOAD, MOST_RUNNING)
         if speedup is None or value is None:
@@ -226,6 +246,7 @@ def parse_case(row: object) -> Case:
     """
     if not isinstance(row, Mapping):
         raise InputError(f"the line is {_shown(row)}: expected a JSON object with the fields of a case")
+    _refuse_doubled(row)
     name = _method(row)
     k_value = _number(row, "k", 0, MOST_K, whole=True)
     k = int(k_value) if k_value is not None else None
@@ -290,7 +311,7 @@ def parse_case(row: object) -> Case:
 
 
 def decode_line(line: str) -> object:
-    """A line's JSON value.
+    """A line's JSON value; objects in which a key stands twice are `Doubled`.
 
     Raises:
         InputError: the line is no JSON, or far too long for a case.
@@ -298,6 +319,12 @@ def decode_line(line: str) -> object:
     if len(line) > LONGEST_LINE:
         raise InputError(f"the line has more than {LONGEST_LINE:,} characters: expected one case of some hundreds")
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the line is no JSON ({str(error)[:80]}): expected one JSON object a line") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    # What is wrong with it is said in its place, with its id, once the line is read.
+    return found if len(found) == len(pairs) else Doubled(pairs)

@@ -7,25 +7,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from advisor.cases.answer import answer
-from advisor.cases.case import FIELDS, Case, decode_line, parse_case
+from advisor.cases.case import Case, decode_line, parse_case
 from advisor.cases.model import Model, shipped_model
 from advisor.cases.table import Table, table_of
+from advisor.cases.unread import Unread
 from advisor.cost.gain import most_running
 from profiles.errors import InputError
 
 _BLOCK = 20_000
 """Rows priced at once: the columns of more would only take memory."""
-_MOST_UNREAD = 100
-_SHOWN = 60
 
 
 def predict_lines(
-    lines: Iterable[str], model: Model | None = None, unread: set[str] | None = None
+    lines: Iterable[str], model: Model | None = None, unread: Unread | None = None
 ) -> Iterable[dict[str, Any]]:
     """Predictions of the lines that are not blank, in order.
 
-    unread: a set that gets the names of fields that no prediction reads (slips of the pen, mostly).
+    unread: gets the names of fields that no prediction reads (slips of the pen, mostly).
     """
+    unread = unread or Unread()
     block: list[str] = []
     for line in lines:
         if line.strip():
@@ -45,10 +45,14 @@ def _decoded(line: str) -> object:
 
 
 def predict_rows(
-    rows: Sequence[object], model: Model | None = None, unread: set[str] | None = None
+    rows: Sequence[object], model: Model | None = None, unread: Unread | None = None
 ) -> list[dict[str, Any]]:
-    """Predictions of decoded rows, in order. A row that cannot be priced gets its `error`; none is dropped."""
+    """Predictions of decoded rows, in order. A row that cannot be priced gets its `error`; none is dropped.
+
+    unread: as in `predict_lines`.
+    """
     model = model or shipped_model()
+    unread = unread or Unread()
     results: list[dict[str, Any]] = [{} for _ in rows]
     cases: list[Case] = []
     positions: list[int] = []
@@ -60,8 +64,6 @@ def predict_rows(
             positions.append(number)
         except InputError as error:
             results[number] = refused(echoed(row.get("id")) if isinstance(row, dict) else None, str(error))
-        if unread is not None and isinstance(row, dict) and not row.keys() <= FIELDS and len(unread) < _MOST_UNREAD:
-            unread |= {name[:_SHOWN] for name in row.keys() - FIELDS}
     table, without = table_of(cases)
     for at, message in without.items():
         results[positions[at]] = refused(echoed(cases[at].id), message)
@@ -69,6 +71,10 @@ def predict_rows(
     if len(table):
         for position, prediction in zip(kept, predict_table(table, model), strict=True):
             results[position] = prediction
+    for result, row in zip(results, rows, strict=True):
+        ignored = unread.note(row) if isinstance(row, dict) else None
+        if ignored is not None:
+            result["note"] = f"{result['note']}; {ignored}" if result["note"] else ignored
     return results
 
 

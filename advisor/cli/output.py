@@ -10,8 +10,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import click
 
@@ -119,10 +120,24 @@ def make_folder(folder: Path) -> None:
 def write_together(files: Mapping[Path, str]) -> None:
     """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back.
 
-    Links are followed. One run at a time writes into a folder. InputError names the file and the system's reason, or
-    what is in the way: a folder, a device, a file that the command reads.
+    Links are followed. One run at a time puts files into a folder. InputError names the file and the system's reason,
+    or what is in the way: a folder, a device, a file that the command reads.
     """
-    files = {place_of(path): text for path, text in files.items()}
+    _place({path: partial(_put, text) for path, text in files.items()})
+
+
+def write_streamed(path: Path, write: Callable[[TextIO], object]) -> None:
+    """One file as `write_together` writes it, its text made while it is written: `write` gets the stream. What `write`
+    raises leaves everything as it was."""
+    _place({path: write})
+
+
+def _put(text: str, stream: TextIO) -> None:
+    stream.write(text)
+
+
+def _place(files: Mapping[Path, Callable[[TextIO], object]]) -> None:
+    files = {place_of(path): write for path, write in files.items()}
     made: list[Path] = []
     placing: list[_Placing] = []
     path = next(iter(files))
@@ -130,26 +145,28 @@ def write_together(files: Mapping[Path, str]) -> None:
         for path in files:
             made += [one for one in (path.parent, *path.parent.parents) if not one.exists() and one not in made]
             path.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as locks:
-            held = {folder: locks.enter_context(_only_writer(folder))
-                    for folder in sorted({path.parent.resolve() for path in files})}
-            for path in files if all(held.values()) else ():
-                _remove_left_behind(path)
-            try:
-                for path, text in files.items():
-                    placing.append(_Placing(path))
-                    placing[-1].stage(text)
-                for one in placing:
-                    path = one.path
-                    one.keep_old()
-                    os.replace(one.staged, path)
-            except BaseException:
-                for one in reversed(placing):
-                    one.undo()
-                raise
-            finally:
-                for one in placing:
-                    one.clean()
+        try:
+            # Under names of their own, so that nobody waits for a text that is long in the making.
+            for path, write in files.items():
+                placing.append(_Placing(path))
+                placing[-1].stage(write)
+            with ExitStack() as locks:
+                held = {folder: locks.enter_context(_only_writer(folder))
+                        for folder in sorted({path.parent.resolve() for path in files})}
+                for path in files if all(held.values()) else ():
+                    _remove_left_behind(path)
+                try:
+                    for one in placing:
+                        path = one.path
+                        one.keep_old()
+                        os.replace(one.staged, path)
+                except BaseException:
+                    for one in reversed(placing):
+                        one.undo()
+                    raise
+        finally:
+            for one in placing:
+                one.clean()
     except OSError as error:
         _remove_empty(made)
         raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place, "
@@ -165,13 +182,14 @@ class _Placing:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._folder: str | None = tempfile.mkdtemp(dir=path.parent, prefix=f"{_beside(path)}{os.getpid()}-")
+        self._folder = tempfile.mkdtemp(dir=path.parent, prefix=f"{_beside(path)}{os.getpid()}-")
+        self._claim = _claimed(self._folder)
         self.staged = os.path.join(self._folder, "new")
         self._old = os.path.join(self._folder, "old")
 
-    def stage(self, text: str) -> None:
+    def stage(self, write: Callable[[TextIO], object]) -> None:
         with open(self.staged, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+            write(stream)
             stream.flush()
             os.fsync(stream.fileno())
 
@@ -186,7 +204,7 @@ class _Placing:
             shutil.copy2(self.path, self._old, follow_symlinks=False)
 
     def undo(self) -> None:
-        if os.path.lexists(self.staged) or self._folder is None:
+        if os.path.lexists(self.staged):
             return
         with suppress(OSError):
             if os.path.lexists(self._old):
@@ -195,8 +213,25 @@ class _Placing:
                 self.path.unlink(missing_ok=True)
 
     def clean(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._claim is not None:
+            os.close(self._claim)
+
+
+def _claimed(folder: str) -> int | None:
+    """The folder, open and locked as long as this process lives; None where there are no locks, or another holds it."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def _beside(path: Path) -> str:
@@ -206,14 +241,19 @@ def _beside(path: Path) -> str:
 
 def _remove_left_behind(path: Path) -> None:
     """Take away what runs that were killed while they wrote this file left beside it: a second name of the old one and
-    a new one that never got its place. Only for who holds the folder: nobody else is writing there then."""
+    a new one that never got its place. A run of another container has a process id that says nothing here: it still
+    holds its folder locked."""
     begin = _beside(path)
     with os.scandir(path.parent) as entries:
         names = [one.name for one in entries if one.name.startswith(begin) and one.is_dir(follow_symlinks=False)]
     for name in names:
         process = name[len(begin):].partition("-")[0]
-        if process.isdecimal() and not _runs(int(process)):
+        if not process.isdecimal() or _runs(int(process)):
+            continue
+        claim = _claimed(os.path.join(path.parent, name))
+        if claim is not None:
             shutil.rmtree(path.parent / name, ignore_errors=True)
+            os.close(claim)
 
 
 def _runs(process: int) -> bool:

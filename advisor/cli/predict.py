@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
-from advisor.cli.output import place_of
+from advisor.cli.output import write_streamed
 from profiles.errors import InputError
 from profiles.inputs import note_input
 from profiles.reading import refuse_no_file
@@ -22,8 +19,6 @@ from profiles.reading import refuse_no_file
 _EXPECTED = "a file of cases, one JSON object a line"
 _LONGEST_SKIPPED = 2**30
 """Characters of one line that are passed over before it is taken to have no end."""
-_SAID = 8
-"""Unread fields named; a file of another shape has dozens."""
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -65,17 +60,6 @@ def _write(rows: Iterable[dict[str, Any]], stream: TextIO) -> tuple[int, int]:
     return count, refused
 
 
-def _unread_sentence(unread: set[str]) -> str:
-    from advisor.cases.case import FIELDS
-
-    said = []
-    for name in sorted(unread)[:_SAID]:
-        near = difflib.get_close_matches(name.lower(), FIELDS, n=1, cutoff=0.7)
-        said.append(f"{name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
-    more = f" and {len(unread) - _SAID} more" if len(unread) > _SAID else ""
-    return f"fields that no prediction reads: {', '.join(said)}{more}; docs/predict.md has those that are read"
-
-
 @click.command()
 @click.argument("cases", metavar="CASES.jsonl")
 @click.option("-o", "--out", metavar="OUT.jsonl", help="Write the predictions there instead of to stdout.")
@@ -94,35 +78,28 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
     """
     from advisor.cases.lines import predict_lines
     from advisor.cases.own_fit import model_with
+    from advisor.cases.unread import Unread
 
-    unread: set[str] = set()
+    unread = Unread()
     rows = predict_lines(_lines(cases), model_with(model_file), unread)
-    nothing = InputError(f"{cases}: has no case: expected one JSON object a line, as docs/predict.md describes")
+    count = refused = 0
+
+    def answer(stream: TextIO) -> None:
+        nonlocal count, refused
+        count, refused = _write(rows, stream)
+        if not count:
+            raise InputError(f"{cases}: has no case: expected one JSON object a line, as docs/predict.md describes")
+
     if out is None or out == "-":
-        count, refused = _write(rows, sys.stdout)
+        answer(sys.stdout)
     else:
         # They are read only while the answers are written.
         note_input(Path(cases))
-        place = place_of(Path(out))
-        beside = place.with_name(f".{place.name}.{os.getpid()}")
-        try:
-            with beside.open("w", encoding="utf-8") as stream:
-                count, refused = _write(rows, stream)
-            if not count:
-                raise nothing
-            os.replace(beside, place)
-        except OSError as error:
-            raise InputError(
-                f"{out}: cannot be written ({error.strerror or error}): expected a place for the predictions"
-            ) from None
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
-    if not count:
-        raise nothing
+        write_streamed(Path(out), answer)
     if not quiet:
-        if unread:
-            click.echo(_unread_sentence(unread), err=True)
+        ignored = unread.summary()
+        if ignored:
+            click.echo(f"{ignored}; docs/predict.md has those that are read", err=True)
         click.echo(f"{count} case{'' if count == 1 else 's'}, {refused} without a prediction", err=True)
     if refused == count:
         raise InputError(f"{cases}: no line could be priced; each line of the answer says why")

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from advisor.cli import output
-from advisor.cli.output import make_folder, result_folder, write_together
+from advisor.cli.output import make_folder, result_folder, write_streamed, write_together
 from advisor.cli.provenance import command_line
 from profiles.errors import InputError
 
@@ -181,3 +182,43 @@ def test_a_run_that_is_killed_while_it_writes_leaves_nothing_for_long(tmp_path: 
     assert (tmp_path / "a").read_text() == "old"
     write_together({tmp_path / "a": "1"})
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "1"}
+
+
+def test_the_folder_of_a_run_that_no_process_id_tells_of_stays_as_long_as_it_is_held(tmp_path: Path) -> None:
+    import fcntl
+
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    elsewhere = tmp_path / f".a.specadvise-{died.pid}-xyz"
+    elsewhere.mkdir()
+    held = os.open(elsewhere, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write_together({tmp_path / "a": "1"})
+        assert elsewhere.exists()
+    finally:
+        os.close(held)
+    write_together({tmp_path / "a": "2"})
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_text_that_fails_in_the_making_leaves_the_old_file_and_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+
+    def fails(stream: TextIO) -> None:
+        stream.write("half")
+        raise InputError("no more")
+
+    for path in (tmp_path / "a", tmp_path / "new" / "deep" / "b"):
+        with pytest.raises(InputError, match="no more"):
+            write_streamed(path, fails)
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_nobody_waits_for_a_text_that_is_still_in_the_making(tmp_path: Path) -> None:
+    def slow(stream: TextIO) -> None:
+        write_together({tmp_path / "other": "2"})
+        stream.write("1")
+
+    write_streamed(tmp_path / "slow", slow)
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"slow": "1", "other": "2"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.cli.shell import specadvise
@@ -90,3 +92,32 @@ def test_predictions_never_take_the_place_of_their_cases(tmp_path: Path) -> None
     assert done.returncode == 2
     assert "this command reads that very file" in done.stderr
     assert json.loads(cases.read_text()) == CASE
+
+
+def test_answers_that_fail_midway_leave_the_old_ones_and_nothing_beside_them(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("old")
+    done = specadvise("predict", "-", "-o", str(out), stdin="\n")
+    assert done.returncode == 2
+    assert "has no case" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+    assert out.read_text() == "old"
+
+
+def test_what_a_killed_prediction_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    (tmp_path / f".out.jsonl.specadvise-{died.pid}-xyz").mkdir()
+    done = specadvise("predict", "-", "-o", str(tmp_path / "out.jsonl"), stdin=json.dumps(CASE) + "\n")
+    assert done.returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_a_field_of_another_tool_is_named_in_the_answer_of_its_line(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps({**CASE, "vllm_version": "0.20.0"}) + "\n" + json.dumps(CASE) + "\n")
+    done = specadvise("predict", str(cases), "-q")
+    notes = [json.loads(line)["note"] for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    assert "'vllm_version' (did you mean engine_version?)" in notes[0]
+    assert notes[1] is None

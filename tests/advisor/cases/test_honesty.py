@@ -254,7 +254,23 @@ def test_deep_and_huge_lines_get_an_error_and_stop_nothing(line: str) -> None:
     assert len(found[0]["error"]) < 700
 
 
-def test_fields_that_nothing_reads_are_collected() -> None:
-    unread: set[str] = set()
-    predict_rows([{**CASE, "concurency": 4}, {**CASE, "speed": 1}], None, unread)
-    assert unread == {"concurency", "speed"}
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('{"id": "x", "method": "ngram", "target": "Qwen/Qwen3-8B", "k": 3, "k": 5}', "k"),
+        ('{"id": "x", "method": "ngram", "target": "Qwen/Qwen3-8B", "measured": '
+         '[{"load_value": 1, "speedup": 1.2, "speedup": 2.1}]}', "speedup"),
+        ('{"id": "x", "a": {"b": 1, "b": 2}, "method": "ngram", "k": 1, "method": "eagle3"}', "method"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_by_name_and_with_the_lines_id(line: str, key: str) -> None:
+    (found,) = predict_lines([line])
+    assert found["id"] == "x"
+    assert f"key '{key}' stands twice" in found["error"]
+    assert found["speedup"] is None
+
+
+def test_a_line_of_very_many_keys_is_answered_at_once() -> None:
+    line = "{" + ", ".join(f'"{i}": 0' for i in range(70_000)) + ', "69999": 1}'
+    (found,) = predict_lines([line])
+    assert "key '69999' stands twice" in found["error"]
