@@ -38,8 +38,13 @@ class StepTimes:
         return self.verify + self.draft + self.overhead
 
 
-def pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, routed_tokens: Any) -> Any:
-    """GPU time of one pass of the target over `tokens` tokens."""
+def pass_ms(
+    c: Columns, p: Constants, tokens: Any, running: Any, context: Any, routed_tokens: Any, idle: Any = 0.0
+) -> Any:
+    """GPU time of one pass of the target over `tokens` tokens.
+
+    idle: further tokens, of no request, that a captured graph is made for: they are multiplied and reduced in vain.
+    """
     import numpy as np
 
     tp = c["tp"]
@@ -58,7 +63,7 @@ def pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, r
     # Products of experts that see few tokens each are fed from memory: the card's bandwidth bounds their rate too.
     fed = c["bandwidth"] * 1e6 * p["moe_intensity"]
     rate = np.where(c["routed"] > 0, 1.0 / (1.0 / rate + 1.0 / fed), rate)
-    compute = tokens * 2.0 * c["active"] / tp / rate
+    compute = (tokens + idle) * 2.0 * c["active"] / tp / rate
     q = p["overlap"]
     matrices = (read**q + compute**q) ** (1.0 / q)
     kv = _kv_ms(c, p, running, context)
@@ -66,7 +71,7 @@ def pass_ms(c: Columns, p: Constants, tokens: Any, running: Any, context: Any, r
     kv = kv + (running + tokens) * c["state"] / tp / (c["bandwidth"] * 1e6 * p["kv_efficiency"])
     attention = tokens * context * 4.0 * c["hidden"] * c["layers"] / tp / (c["tflops16"] * 1e9 * p["attention_compute"])
     attention = np.where(c["hybrid"] > 0, 0.3 * attention, attention)
-    return matrices + kv + attention + _communication(c, p, tokens)
+    return matrices + kv + attention + _communication(c, p, tokens + idle)
 
 
 def _kv_ms(c: Columns, p: Constants, readers: Any, context: Any) -> Any:
@@ -134,7 +139,8 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
     # vLLM's first engine verified every drafted token as a request of its own, which read the KV again.
     first = (1.0 - c["sglang"]) * np.maximum(0.0, 1.0 - c["era"] / 0.2)
     readers = running * (1.0 + first * drafted)
-    verify = pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma) + host
+    idle = _idle_tokens(c, running, drafted)
+    verify = pass_ms(c, p, tokens, readers, context, running * (1.0 + drafted) ** gamma, idle) + host
     # Verification takes other kernels than plain decoding: longer attention queries, sampling of every position.
     checking = c["layers"] * p["verify_layer_ms"] + tokens * p["verify_token_ms"]
     verify = verify + checking
@@ -152,6 +158,31 @@ def step_times(c: Columns, p: Constants, running: Any, matched: Any) -> StepTime
         host=host,
         checking=checking,
     )
+
+
+_GRAPH_SIZES: tuple[tuple[float, tuple[int, ...]], ...] = (
+    (0.25, (*range(1, 9), *range(9, 33, 2), 64, 96, 128, 160)),
+    (0.75, (*range(1, 9), *range(10, 33, 2), *range(40, 161, 16))),
+    (1.0, (*range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8))),
+)
+"""Requests that SGLang captures verify steps of, by the era up to which it does: 0.4.4; the releases before 0.5; since
+then (`get_batch_sizes_to_capture` in its cuda_graph_runner.py, later in server_args.py). They are fewer than those of
+plain steps, which have every eighth size, as graphs of many tokens take memory."""
+
+
+def _idle_tokens(c: Columns, running: Any, drafted: Any) -> Any:
+    """Tokens that a captured verify step computes for requests that are not there: it runs at the next captured size.
+
+    Of SGLang. vLLM's sizes are 8 or 16 tokens apart, plain and verifying, which is hardly felt in either.
+    """
+    import numpy as np
+
+    size = running
+    for last, sizes in reversed(_GRAPH_SIZES):
+        steps = np.array(sizes, dtype=float)
+        at = np.minimum(np.searchsorted(steps, running), len(steps) - 1)
+        size = np.where(c["era"] <= last, np.maximum(running, steps[at]), size)
+    return c["sglang"] * (1.0 - c["eager"]) * (size - running) * (1.0 + drafted)
 
 
 def _lost_graphs_ms(c: Columns, p: Constants, running: Any, tokens: Any) -> Any:
@@ -229,6 +260,10 @@ def _draft_ms(c: Columns, p: Constants, running: Any, context: Any) -> Any:
     q = p["overlap"]
     once = (read**q + compute**q) ** (1.0 / q) + kv + comm + host + tokens * p["draft_token_ms"]
     neural = np.where(c["draft_read"] > 0, passes * once, 0.0)
+    # SGLang ran a head's pass over the tokens just accepted without a graph before 0.4.7 (its pull request 6606: what
+    # that took was 11 % of a step of one request and 5 % of one of 32, for a head of DeepSeek-V3's size).
+    ungraphed = c["sglang"] * (c["era"] < 0.45) * (1.0 - c["parallel"]) * (1.0 - c["drafter_model"])
+    neural = neural + np.where(c["draft_read"] > 0, ungraphed, 0.0) * c["draft_layers"] * p["eager_layer_ms"]
     # An n-gram is looked for in the whole text at every step; a suffix tree is kept up to date, request by request.
     each = np.where(c["suffix"] > 0, p["tree_request_ms"], p["lookup_request_ms"] * context / 500.0)
     lookup = np.where(c["lookup"] > 0, running * each, 0.0)

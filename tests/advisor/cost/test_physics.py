@@ -194,3 +194,34 @@ def test_one_token_a_request_is_read_as_fast_on_every_card() -> None:
     plain = [step_times(each, CONSTANTS, n, np.array([0.0])).baseline[0] for each in (c, split)]
     assert plain[0] == plain[1]
     assert none < always
+
+
+@pytest.mark.parametrize(("version", "load", "runs"), [("0.4.4", 32, 64), ("0.4.4", 48, 64), ("0.4.6", 32, 32),
+                                                       ("0.4.6", 48, 56), ("0.5.9", 32, 32), ("0.5.9", 48, 48),
+                                                       ("0.4.4", 400, 400)])
+def test_a_captured_verify_step_computes_as_many_tokens_as_its_graph_has(version: str, load: int, runs: int) -> None:
+    c = changed(columns(engine="sglang", engine_version=version), kv_bytes=0.0)
+    own, full, bare = (
+        step_times(changed(c, eager=eager), CONSTANTS, np.array([float(n)]), np.array([1.0]))
+        for n, eager in ((load, 0.0), (runs, 0.0), (load, 1.0)))
+    # Sampling and attention are of the requests that are there.
+    assert own.verify[0] == pytest.approx(full.verify[0], rel=0.06)
+    padding = own.verify[0] - own.baseline[0] - (bare.verify[0] - bare.baseline[0])
+    assert padding == pytest.approx(0.0, abs=1e-9) if runs == load else padding > 0.03 * own.verify[0]
+
+
+def test_plain_steps_and_eager_ones_are_not_padded() -> None:
+    padded, eager = (step_times(changed(columns(engine="sglang", engine_version="0.4.4", concurrency=48), eager=e),
+                                CONSTANTS, np.array([48.0]), np.array([1.0])) for e in (0.0, 1.0))
+    later = step_times(columns(engine="sglang", engine_version="0.4.4", concurrency=64), CONSTANTS, np.array([64.0]),
+                       np.array([1.0]))
+    assert padded.baseline[0] < later.baseline[0]
+    assert padded.verify[0] - padded.baseline[0] > eager.verify[0] - eager.baseline[0]
+
+
+@pytest.mark.parametrize(("method", "pays"), [("eagle3", True), ("dflash", False), ("ngram", False)])
+def test_early_sglang_ran_one_pass_of_a_head_without_a_graph(method: str, pays: bool) -> None:
+    early, later = (step_times(columns(engine="sglang", engine_version=version, method=method), CONSTANTS,
+                               np.array([1.0]), np.array([0.5])) for version in ("0.4.6", "0.4.7"))
+    expected = CONSTANTS["eager_layer_ms"] if pays else 0.0
+    assert early.draft[0] - later.draft[0] == pytest.approx(expected)
