@@ -191,8 +191,8 @@ Mechanisms, too, are chosen by these rows, so the figures flatter the model a li
 for an earlier change, 11 for the one before the latest and 3 for the latest. Kept of the latest, both read in the
 engine's own code:
 
-- SGLang's verify steps run at the next size that a graph was captured for, and until 0.4.4 there was none between 31 and
-  64 requests: 32 pay for 64, so that what is gained falls at once there and no further up to 64, as published;
+- SGLang's verify steps run at the next size that a graph was captured for, and until 0.4.4 there was none between 31
+  and 64 requests: 32 pay for 64, so that what is gained falls at once there and no further up to 64, as published;
 - SGLang ran a head's first pass of each step without a graph before 0.4.7.
 
 Not kept of the latest: prompts of a benchmark that repeats prefixes as found in the cache and held once. It is how the
