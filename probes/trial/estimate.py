@@ -20,6 +20,9 @@ PAIRS_EXPECTED = 3
 ROUND_PAIRS = 2
 """Pairs of blocks an engine start serves when engines are restarted in turn."""
 LEAST_ROUNDS = 2
+_AGAIN = 3
+"""Cells that a comparison of two resident engines times again at its end, where the budget has room: its k, and those
+beside it."""
 
 
 class Estimator:
@@ -96,11 +99,12 @@ class Expected(Estimator):
         return found
 
     def pairs_s(self, pairs: int, k: int) -> float:
-        """So many pairs more of a comparison under way; where both engines stay one cell once more, for the spread
-        between starts, else the starts still to come."""
+        """So many pairs more of a comparison under way; where both engines stay its k and those beside it once more,
+        else the starts still to come."""
         if self.beside:
-            cell = BlockPlan("", k, self.plan.user_load, tuple(range(self.plan.user_load)), 8 + 4 * k)
-            return pairs * self.pair_s(k) + self.beside_s(cell, k)
+            load = self.plan.user_load
+            cell = BlockPlan("", k, load, tuple(range(load)), self.plan.max_tokens)
+            return pairs * self.pair_s(k) + _AGAIN * self.beside_s(cell, k)
         return pairs * self.pair_s(k) + 2 * (math.ceil(pairs / ROUND_PAIRS) - 1) * self.start_s()
 
     @property
