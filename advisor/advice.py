@@ -62,6 +62,10 @@ def advise(situation: Situation, created_at: str) -> Record:
         per_position={
             label: acceptance.per_position for label, acceptance in pricing.acceptance.items() if label != "none"
         },
+        matched_shares={
+            candidate.label: pricing.acceptance[candidate.label].matched_share
+            for candidate in pricing.candidates if not method(candidate.method).always_drafts
+        },
         proposals=situation.proposals,
         draft_map=draft_map(pricing),
         acceptance_tiers={
@@ -109,7 +113,9 @@ def _settle(situation: Situation) -> _Settled:
         decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
         best = choice.best
         # The engine sizes its memory for the k it is started with, the largest of a schedule.
-        memory = pricing.plan(NO_SPECULATION, 0) if best is None else pricing.plan(best.candidate, choice.k_loaded)
+        runs = best is not None and choice.blocked != "unusable"
+        memory = pricing.plan(best.candidate, choice.k_loaded) if best is not None and runs else (
+            pricing.plan(NO_SPECULATION, 0))
         emitted = emit(decision, situation, memory, decision.reasons)
         checklist = check_text(emitted.vllm_yaml, emitted.env,
                                replace(known, running=decision.running, measured=_measured(pricing, choice)))
@@ -189,13 +195,13 @@ def _marked(pricing: Pricing) -> tuple[Priced, ...]:
 
 
 def _memory_by_candidate(pricing: Pricing, choice: Choice, memory: Memory) -> dict[str, Memory]:
-    """Each candidate's plan at its best k for the load decided for."""
+    """Each candidate's plan at its best k for the load decided for; none of those that cannot run."""
     plans: dict[str, Memory] = {}
-    for candidate in pricing.candidates:
+    for candidate in (one for one in pricing.candidates if one.label not in pricing.unusable):
         cell = best_cell(pricing, pricing.running, (candidate,))
         if cell is not None:
             plans[candidate.label] = pricing.plan(candidate, cell.k)
-    if choice.best is not None:
+    if choice.best is not None and choice.blocked != "unusable":
         plans[choice.best.label] = memory
     return plans
 

@@ -182,15 +182,17 @@ _TURNS = 40
 
 
 def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: int) -> float | None:
-    """Acceptance length at which this k neither gains nor loses end to end at a load; None where no length would do
+    """Acceptance length at which this k neither gains nor loses end to end at a load, on the basis of its speed-up
+    (a paired comparison included); no less than the one token that every step gives. None where no length would do
     (the baseline is faster than the prefill alone)."""
     base = pricing.request(NO_SPECULATION, 0, min(float(running), pricing.limit(NO_SPECULATION)))
     n = min(float(running), pricing.limit(candidate, k))
-    own = pricing.request(candidate, k, n)
+    own, shift = pricing.request(candidate, k, n), pricing.shift(candidate, k, running)
     even = None
     for _ in range(_TURNS):
         # total(own) = total(base) x (own running / base running), solved for the number of steps.
-        budget = base.total_ms * math.exp(own.correction) * own.running / base.running - own.running * own.prefill_ms
+        gain = math.exp(own.correction + shift) * own.running / base.running
+        budget = base.total_ms * gain - own.running * own.prefill_ms
         if budget <= 0:
             return None
         even = max(0.0, own.steps * own.acceptance_length) * own.step.ms / budget
@@ -198,7 +200,7 @@ def break_even_length(pricing: Pricing, candidate: Candidate, k: int, running: i
             break
         # Where drafts are looked up, how many tokens a step verifies depends on how many it gives.
         own = pricing.request(candidate, k, n, length=max(1.0, even))
-    return even
+    return None if even is None else max(1.0, even)
 
 
 def _blocked(pricing: Pricing, cell: Priced) -> Literal["", "unusable", "memory", "slo"]:

@@ -52,6 +52,12 @@ def speedup_between(value: float, below: float, above: float, k: int, source: So
     return Quantity(value=value, low=low, high=high, source=source)
 
 
+def scaled(found: Quantity, factor: float) -> Quantity:
+    """So many times the quantity, its interval as wide in logarithms."""
+    ends = {name: None if end is None else end * factor for name, end in (("low", found.low), ("high", found.high))}
+    return found.model_copy(update={"value": found.value * factor, **ends})
+
+
 def _incomplete_beta(a: float, b: float, x: float) -> float:
     """Regularised incomplete beta by the continued fraction (Lentz); 0 <= x <= 1."""
     if x <= 0.0:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from advisor.acceptance import Acceptance, acceptance_of
+from advisor.compared import ALIKE, carried_over, paired
 from advisor.compatibility import incompatible
 from advisor.cost.machine import engine_limits
 from advisor.cost.measured import MeasuredCost, cost_model, timings_apply
@@ -20,9 +21,10 @@ from advisor.cost.memory import plan_memory
 from advisor.cost.modelled import ModelledCost
 from advisor.cost.step import weakest
 from advisor.cost.timed_cells import Pace
-from advisor.intervals import Z80, log_sd_of, paired_ratio, probability_above, quantity, speedup_between
-from advisor.record import CANNOT_RUN, Memory, Priced
-from advisor.request_time import Request, Tokens, limit_of, request_of
+from advisor.held_back import held_back
+from advisor.intervals import Z80, log_sd_of, probability_above, quantity, scaled, speedup_between
+from advisor.record import AS_PAIRED, CANNOT_RUN, Memory, Priced
+from advisor.request_time import Request, Tokens, limit_of, measured_speed, request_of
 from advisor.situation import Situation
 from advisor.workload_load import Traffic, little, traffic_of
 from profiles.deployment import NO_SPECULATION, Candidate
@@ -62,6 +64,7 @@ class Pricing:
     _plans: dict[tuple[str, int], Memory] = field(default_factory=dict)
     _requests: dict[tuple[str, int, float, float, Tokens], Request] = field(default_factory=dict)
     _spreads: dict[tuple[str, int, float, float, float], tuple[float, float]] = field(default_factory=dict)
+    _carried: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
     @cached_property
     def loads(self) -> tuple[int, ...]:
@@ -138,20 +141,12 @@ class Pricing:
         room = memory.max_concurrency_without if candidate.method == "none" else memory.max_concurrency_with
         return max(1.0, min(float(self.max_running), room if room is not None else math.inf))
 
-    def decode_gain(self, candidate: Candidate, k: int, running: int) -> float:
-        """Decode speed-up alone (median). k = 0 is loaded and idle."""
-        base = self.request(NO_SPECULATION, 0, running)
-        own = self.request(candidate, k, running)
-        return own.acceptance_length * base.step.ms / own.step.ms
-
     def speedup(self, candidate: Candidate, k: int, running: int) -> float:
-        """End-to-end speed-up (median), a measured comparison of this very cell included. k = 0 is loaded and idle."""
-        paired = self.paired(candidate, k, running)
-        if paired is not None:
-            return paired[0].value
-        base = self.request(NO_SPECULATION, 0, min(float(running), self.limit(NO_SPECULATION)))
-        own = self.request(candidate, k, min(float(running), self.limit(candidate, k)))
-        return min(k + 1.0, own.tokens_per_s / base.tokens_per_s * math.exp(own.correction))
+        """End-to-end speed-up (median), as `at` has it: a trial's paired comparison included. k = 0 is loaded and
+        idle."""
+        base, own = self._sides(candidate, k, running)
+        ratio = own.tokens_per_s / base.tokens_per_s
+        return min(k + 1.0, ratio * math.exp(own.correction + self.shift(candidate, k, running)))
 
     def at(self, candidate: Candidate, k: int, running: int) -> Priced:
         """One cell, priced once."""
@@ -174,7 +169,8 @@ class Pricing:
         chance_sd = 0.0
         threshold = 1.0 + self.situation.deployment.objective.worthwhile_gain
         if not null and isinstance(self.cost, MeasuredCost):
-            decode_q, speed_q, chance_sd = self._measured_speed(candidate, k, base, own, threshold, source)
+            sd = self.acceptance[candidate.label].log_sd(k)
+            decode_q, speed_q, chance_sd = measured_speed(base, own, k, sd, threshold, source)
         elif not null and isinstance(self.cost, ModelledCost):
             below, above = self._modelled_spread(self.cost, candidate, k, running)
             speed_q = speedup_between(ratio, Z80 * below, Z80 * above, k, source)
@@ -190,16 +186,27 @@ class Pricing:
             notes.append(f"memory holds {math.floor(n_own):,} of the {round(n_base):,} that run at once without it")
         if candidate.label in self.unusable:
             notes.append(f"{CANNOT_RUN}: {self.unusable[candidate.label]}")
-        paired = self.paired(candidate, k, running)
-        if paired is not None and not null:
-            speed_q, total_sd, note = paired
+        alone: Quantity | None = None
+        shown = own
+        pairs = None if null else self.paired(candidate, k, running)
+        refuted = None if null or k == 0 or pairs is not None else self.carried_over(candidate)
+        if pairs is not None:
+            alone, (speed_q, total_sd, note) = speed_q, pairs
             chance_sd = total_sd
             notes.append(note)
-        elif not null and k > 0 and (refuted := self.carried_over(candidate)) is not None:
+        elif refuted is not None:
             shift, compared_sd = refuted
+            alone = speed_q
             # What the model gets wrong it gets wrong alike for neighbours: half of its doubt is their own.
             total_sd = chance_sd = math.hypot(compared_sd, 0.5 * total_sd)
             speed_q = quantity(ratio * math.exp(shift), total_sd, source)
+        if alone is not None:
+            shown = own.at_pace(ratio / speed_q.value)
+            decode_q = scaled(decode_q, own.step.ms / shown.step.ms)
+            if abs(math.log(shown.step.ms / own.step.ms)) > ALIKE:
+                notes.append(f"{AS_PAIRED} ({own.step.ms:.1f} ms timed by itself)")
+        acceptance = self.acceptance[candidate.label]
+        cause = held_back(base, shown, k, acceptance.drafted_tokens(k), acceptance.matched_share, speed_q, threshold)
         fits = self.allows(candidate, k)
         objective = self.situation.deployment.objective
         # SLOs are about what is promised, so they are held against the middle of the interval.
@@ -218,10 +225,10 @@ class Pricing:
             k=k,
             running=running,
             acceptance_length=length,
-            step_ms=quantity(own.step.ms, own.step.log_sd, own.step.source),
-            draft_ms=own.step.draft_ms,
-            verify_ms=own.step.verify_ms,
-            overhead_ms=own.step.overhead_ms,
+            step_ms=quantity(shown.step.ms, own.step.log_sd, own.step.source),
+            draft_ms=shown.step.draft_ms,
+            verify_ms=shown.step.verify_ms,
+            overhead_ms=shown.step.overhead_ms,
             baseline_step_ms=quantity(base.step.ms, base.step.log_sd, base.step.source),
             decode_speedup=decode_q,
             speedup=speed_q,
@@ -231,7 +238,10 @@ class Pricing:
             probability_of_gain=probability_above(speed_q.value, chance_sd, threshold),
             fits=fits,
             meets_slo=slo,
-            limited_by="nothing" if null else limit_of(base, own, k),
+            limited_by="nothing" if null else limit_of(base, shown, k),
+            held_back_by=cause.part,
+            held_back_from=cause.without,
+            unpaired_speedup=alone,
             notes=tuple(notes),
         )
 
@@ -255,29 +265,6 @@ class Pricing:
             self._spreads.update(zip(keys, found, strict=True))
         return self._spreads[wanted]
 
-    def _measured_speed(
-        self, candidate: Candidate, k: int, base: Request, own: Request, threshold: float, source: Source
-    ) -> tuple[Quantity, Quantity, float]:
-        """Decode speed-up, end-to-end speed-up, and the log standard deviation that the chance of a gain goes by, of
-        times that a trial measured."""
-        acceptance = self.acceptance[candidate.label]
-        ratio = own.tokens_per_s / base.tokens_per_s
-        prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
-        # A step gives 1 to k + 1 tokens, so acceptance can move a speed-up no further than there.
-        spread = Z80 * acceptance.log_sd(k)
-        worse = min(spread, math.log(own.acceptance_length))
-        better = min(spread, math.log((k + 1.0) / own.acceptance_length))
-        below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
-        decode_q = speedup_between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
-        below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
-        speed_q = speedup_between(ratio, below, above, k, source)
-        full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
-        ceiling = ratio * own.total_ms / full
-        if ceiling <= 1.0:
-            # Not even a draft accepted whole makes up for its step: there is no chance of a gain to speak of.
-            return decode_q, speed_q.model_copy(update={"high": min(speed_q.high or ceiling, ceiling)}), 0.0
-        return decode_q, speed_q, (above if speed_q.value < threshold else below) / Z80
-
     def allows(self, candidate: Candidate, k: int) -> bool:
         """Whether memory and engine allow a candidate at this k; what is unknown is allowed."""
         if candidate.label in self.unusable:
@@ -288,30 +275,8 @@ class Pricing:
         return candidate.method == "none" or memory.fits is not False
 
     def paired(self, candidate: Candidate, k: int, running: int) -> tuple[Quantity, float, str] | None:
-        """The trial's own comparison of this cell, carried over to the workload's lengths where those differ."""
-        trial = self.situation.trial
-        comparison = trial.comparison if trial is not None else None
-        if trial is None or comparison is None or not comparison.pairs or not isinstance(self.cost, MeasuredCost):
-            return None
-        if (comparison.candidate.label, comparison.k, comparison.running) != (candidate.label, k, running):
-            return None
-        ratio, log_sd = paired_ratio(comparison)
-        note = f"measured in {len(comparison.pairs)} paired blocks"
-        prompt, output = trial.prompts.mean_prompt_tokens or self.traffic.prompt_tokens, float(trial.max_tokens)
-        here = self.request(NO_SPECULATION, 0, running).total_ms / self.request(candidate, k, running).total_ms
-        there = (
-            self.request(NO_SPECULATION, 0, running, prompt, output).total_ms
-            / self.request(candidate, k, running, prompt, output).total_ms
-        )
-        carried = math.log(here / there)
-        if abs(carried) > 0.02:
-            log_sd = math.hypot(log_sd, 0.3 * carried)
-            note += (
-                f" at {prompt:.0f} prompt and {output:.0f} output tokens ({ratio:.2f} times), carried over to "
-                f"{self.traffic.prompt_tokens:.0f} and {self.traffic.output_tokens:.0f}"
-            )
-            ratio *= math.exp(carried)
-        return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
+        """`advisor.compared.paired`."""
+        return paired(self, candidate, k, running)
 
     @property
     def stretched(self) -> bool:
@@ -329,21 +294,25 @@ class Pricing:
         return self.stretched
 
     def carried_over(self, candidate: Candidate) -> tuple[float, float] | None:
-        """What the trial's comparison of one cell says of the candidate's other cells: the log of measured over
-        modelled speed-up there, and its standard deviation.
+        """`advisor.compared.carried_over`, asked once."""
+        if candidate.label not in self._carried:
+            self._carried[candidate.label] = carried_over(self, candidate)
+        return self._carried[candidate.label]
 
-        Without it, a k beside the compared one would keep the very optimism that the comparison refuted, and win.
-        """
-        trial = self.situation.trial
-        comparison = trial.comparison if trial is not None else None
-        if comparison is None or comparison.candidate.label != candidate.label:
-            return None
-        measured = self.paired(candidate, comparison.k, comparison.running)
-        if measured is None:
-            return None
-        plain = self.request(NO_SPECULATION, 0, comparison.running)
-        own = self.request(candidate, comparison.k, comparison.running)
-        return math.log(measured[0].value * own.total_ms / plain.total_ms), measured[1]
+    def shift(self, candidate: Candidate, k: int, running: int) -> float:
+        """ln of what the trial's paired comparison makes of the speed-up that acceptance and steps timed one by one
+        give; 0 where it says nothing of the candidate, and of k = 0, which was not compared."""
+        measured = self.paired(candidate, k, running)
+        if measured is not None:
+            base, own = self._sides(candidate, k, running)
+            return math.log(measured[0].value * base.tokens_per_s / own.tokens_per_s)
+        found = self.carried_over(candidate) if k > 0 else None
+        return found[0] if found is not None else 0.0
+
+    def _sides(self, candidate: Candidate, k: int, running: int) -> tuple[Request, Request]:
+        """A request without and with the candidate where so many want to run."""
+        return (self.request(NO_SPECULATION, 0, min(float(running), self.limit(NO_SPECULATION))),
+                self.request(candidate, k, min(float(running), self.limit(candidate, k))))
 
 
 def unusable_arms(situation: Situation) -> dict[str, str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from advisor.compared import apart
 from advisor.decision import Choice, best_cell, break_even_length
 from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
-from advisor.saturation import at_rate_sentence
-from advisor.schedule import NOISE, Band, k_at, warned_of
+from advisor.saturation import at_rate, at_rate_sentence
+from advisor.schedule import NOISE, Band, fitting, k_at, warned_of
+from advisor.spoken_figures import crossover_said, drafts_found, held_back_said
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -86,6 +88,7 @@ def write_reasons(pricing: Pricing, choice: Choice, refused: str = "") -> tuple[
         _concurrency(pricing, choice, best),
         _prefill(pricing, best),
         _step(pricing, best),
+        *_two_bases(best),
     ]
     if choice.decision.enable:
         reasons.append(_schedule(pricing, choice, best))
@@ -108,6 +111,12 @@ def _schedule(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         f"A schedule is written, because the best k depends on how many requests run: {bands}; k={best.k} at the "
         f"{best.running} decided for.{_unlike_chosen(pricing, best, schedule)}"
     )
+    if choice.k_loaded != best.k:
+        sentence += f" The engine is started with k={choice.k_loaded}, the largest of them."
+    rate = at_rate(pricing, best)
+    if rate is not None and (there := k_at(schedule, max(1, round(rate.running_with)))) != best.k:
+        sentence += (f" At the rate stated about {rate.running_with:.3g} run with it, and there "
+                     f"the schedule asks for k={there}.")
     idle_from = next((start for start, _, k in schedule if k == 0), None)
     if idle_from is not None:
         idle = pricing.speedup(best.candidate, 0, idle_from)
@@ -133,6 +142,7 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     worth = 100 * pricing.situation.deployment.objective.worthwhile_gain
     what = f"{best.label} with k={best.k} at {best.running} running request{'s' if best.running > 1 else ''}"
     speed = f"{_range(best.speedup, 'x', 1.0 + worth / 100)} end to end, {_SAID[best.speedup.source]}"
+    cause = held_back_said(best)
     if choice.decision.enable is True:
         return Reason(
             question="other",
@@ -164,7 +174,7 @@ def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
         question="other",
         for_or_against="against",
         sentence=f"Leave speculation off: the best of what was looked at, {what}, gives {speed}; "
-        f"even the upper end is below a gain of {worth:.0f} %.",
+        f"even the upper end is below a gain of {worth:.0f} %{f'; {cause}' if cause else ''}.",
     )
 
 
@@ -172,7 +182,9 @@ def _undecided(pricing: Pricing, best: Priced, worth: float) -> str:
     """What keeps an interval from deciding: what it holds, or what it was measured beside."""
     if pricing.disturbed(best.candidate):
         return "other work stretched the steps of the trial behind it, which therefore decide nothing"
-    return f"a gain of {worth:.0f} % lies inside that interval"
+    inside, cause = f"a gain of {worth:.0f} % lies inside that interval", held_back_said(best)
+    below = cause and best.speedup.value < 1.0 + worth / 100
+    return f"{inside} (its middle does not reach it: {cause})" if below else inside
 
 
 def _shade(pricing: Pricing, choice: Choice, best: Priced) -> str:
@@ -200,12 +212,12 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     sentence = (
         f"{text} gives {length.value:.2f} tokens per step of at "
         f"most {best.k + 1} ({said}, {length.low or 1:.2f} to {length.high or best.k + 1:.2f}); "
-        f"the first drafted token is accepted in {100 * first:.0f} % of the steps"
+        + (f"the first drafted token is accepted in {100 * first:.0f} % of the steps" if described.always_drafts else
+           drafts_found(acceptance.matched_share, first))
     )
-    if described.drafter == "lookup":
-        sentence += f", and {100 * acceptance.matched_share:.0f} % of the steps find a draft at all"
     share = (length.value - 1.0) / best.k
-    verdict = "for" if share >= 0.5 else "against" if share < 0.25 else "neutral"
+    blamed = best.held_back_by in ("acceptance", "matching")
+    verdict = "against" if blamed else "for" if share >= 0.5 else "neutral"
     return Reason(question="predictable_text", sentence=sentence + ".", for_or_against=verdict)
 
 
@@ -249,13 +261,13 @@ def _concurrency(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     )
     if best.running > 1:
         sentence += f"; the same k gives {one.speedup.value:.2f}x at one request and {best.speedup.value:.2f}x here"
-    if cross is None:
-        sentence += f"; no load up to {pricing.max_running} was found at which it stops gaining"
-    elif cross <= 1:
-        sentence += "; no k gains at any load"
-    else:
-        sentence += f"; from {cross} running requests on no k gains"
-    verdict = "against" if cross is not None and cross <= best.running else "neutral"
+    ks = fitting(pricing, best.candidate)
+    gains = {load: any(pricing.speedup(best.candidate, k, load) > 1.0 for k in ks) for load in pricing.loads}
+    always = cross is None and all(gains.values())
+    sentence += (f"; no load up to {pricing.max_running} was found from which on no k gains" if always else
+                 f"; {crossover_said(gains, cross, pricing.max_running)}")
+    beyond = cross is not None and cross <= best.running
+    verdict = "against" if beyond or not gains.get(best.running, True) else "neutral"
     if choice.busy is not None and choice.busy.speedup.value < 1.0:
         verdict = "against"
         sentence += f"; in the busy hour ({choice.busy.running} running) it would be {choice.busy.speedup.value:.2f}x"
@@ -281,6 +293,7 @@ def _prefill(pricing: Pricing, best: Priced) -> Reason:
 
 def _step(pricing: Pricing, best: Priced) -> Reason:
     total = best.step_ms.value
+    blamed = best.held_back_by in ("draft_time", "verify_compute", "overhead", "together")
     even = break_even_length(pricing, best.candidate, best.k, best.running)
     sentence = (
         f"A step of {total:.1f} ms spends {100 * best.draft_ms / total:.0f} % drafting, "
@@ -294,7 +307,19 @@ def _step(pricing: Pricing, best: Priced) -> Reason:
             sentence += f"; it breaks even at {even:.2f} tokens per step"
     for note in best.notes:
         sentence += f"; {note}"
-    return Reason(question="cost_of_step", sentence=sentence + ".")
+    return Reason(question="cost_of_step", sentence=sentence + ".", for_or_against="against" if blamed else "neutral")
+
+
+def _two_bases(best: Priced) -> tuple[Reason, ...]:
+    """That the paired comparison and the steps timed one by one contradict each other, where they do."""
+    alone = best.unpaired_speedup
+    if alone is None or not apart(alone, best.speedup):
+        return ()
+    carried = "" if best.speedup.n is not None else ", carried over to this k and load,"
+    return (Reason(question="evidence", sentence=(
+        f"Two measurements of this differ by more than either is unsure: steps timed one by one would give "
+        f"{_range(alone, 'x', 1.0)}, the comparison in pairs{carried} {_range(best.speedup, 'x', 1.0)}; the pairs "
+        "count, since they time whole requests, and step times, break-even and crossover here follow them.")),)
 
 
 def _nothing_to_turn_on(pricing: Pricing) -> str:

@@ -22,8 +22,19 @@ def whole_requests(room: float | None) -> int | None:
     return None if room is None else math.floor(room + 1e-9)
 
 
+AS_PAIRED = "a step is as long as the pairs show"
+"""How the note of a priced cell begins whose step times follow a trial's paired comparison."""
+PAIRED = "measured in"
+"""How the note of a priced cell begins whose speed-up a trial compared pair by pair; it says at which lengths."""
 CANNOT_RUN = "cannot be run"
 """How the note of a priced cell begins whose candidate cannot run here: its figures are about nothing."""
+
+HeldBack = Literal[
+    "acceptance", "matching", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "uncertainty",
+    "together", "nothing",
+]
+"""What keeps a cell from a gain worth having. `matching`: too few steps find a draft. `uncertainty`: the middle of its
+interval is worth having, not all of it. `together`: no part alone."""
 
 
 class Priced(Schema):
@@ -60,6 +71,15 @@ class Priced(Schema):
     limited_by: Literal[
         "acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"
     ] = "nothing"
+    """What keeps the speed-up from k + 1: the largest loss."""
+    held_back_by: HeldBack | None = None
+    """The part that, set to its neutral value alone, would make the end-to-end speed-up worth having (of several the
+    one that lifts it most); null in records written before it was kept."""
+    held_back_from: float | None = None
+    """The speed-up that there would be then; null where no part is to blame alone."""
+    unpaired_speedup: Quantity | None = None
+    """End-to-end speed-up by acceptance and steps timed one by one, where a trial's paired comparison of this candidate
+    decides instead; null where none does."""
     notes: tuple[str, ...] = ()
 
 
@@ -310,6 +330,9 @@ class Record(Schema):
     provenance: Provenance
     per_position: dict[str, tuple[Quantity, ...]] = Field(default_factory=dict)
     """Per-position acceptance by candidate label (unconditional)."""
+    matched_shares: dict[str, float] = Field(default_factory=dict)
+    """Share of steps that find a draft, by label of a candidate that looks its drafts up: `per_position` counts the
+    other steps too."""
     proposals: tuple[Proposal, ...] = ()
     """What the catalog has for this target, where the deployment names no candidates."""
     draft_map: DraftMap | None = None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.cost.step import Step, StepCost
+from advisor.intervals import Z80, speedup_between
 from profiles.deployment import Candidate
+from profiles.schema import Quantity, Source
 
 LimitedBy = Literal["acceptance", "draft_time", "verify_compute", "overhead", "prefill_share", "memory", "nothing"]
+
+_LEAST_PACE = 0.05
+"""Of its own length: no step is made shorter than that, whatever pairs say."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,15 @@ class Request:
     def tokens_per_s(self) -> float:
         return self.running * self.output_tokens / self.total_ms * 1000.0
 
+    def at_pace(self, longer: float) -> Request:
+        """The same request where it takes `longer` times as long in all: its prompts are what they are, so its steps
+        are as much longer as that takes."""
+        prompts = self.running * self.prefill_ms - self.step.ms
+        times = max(_LEAST_PACE, (self.total_ms * longer - prompts) / (self.step.ms * (1.0 + self.steps)))
+        step = replace(self.step, draft_ms=self.step.draft_ms * times, verify_ms=self.step.verify_ms * times,
+                       overhead_ms=self.step.overhead_ms * times)
+        return replace(self, step=step, prefill_ms=self.prefill_ms + (step.ms - self.step.ms) / self.running)
+
 
 def request_of(
     cost: StepCost, candidate: Candidate, k: int, running: float, length: float, drafted: float, tokens: Tokens
@@ -78,6 +92,29 @@ def request_of(
     return Request(
         prefill_ms, prompt + (0.5 * step.ms if running > 1 else 0.0), steps, step, running, length, tokens.output
     )
+
+
+def measured_speed(
+    base: Request, own: Request, k: int, acceptance_sd: float, threshold: float, source: Source
+) -> tuple[Quantity, Quantity, float]:
+    """Decode speed-up, end-to-end speed-up, and the log standard deviation that the chance of a gain goes by, of times
+    that a trial measured. acceptance_sd: of the log of the acceptance length."""
+    ratio = own.tokens_per_s / base.tokens_per_s
+    prefill_sd = 0.25 * abs(own.decode_share - base.decode_share)
+    # A step gives 1 to k + 1 tokens, so acceptance can move a speed-up no further than there.
+    spread = Z80 * acceptance_sd
+    worse = min(spread, math.log(own.acceptance_length))
+    better = min(spread, math.log((k + 1.0) / own.acceptance_length))
+    below, above = (math.hypot(side, Z80 * own.step.ratio_log_sd) for side in (worse, better))
+    decode_q = speedup_between(own.acceptance_length * base.step.ms / own.step.ms, below, above, k, source)
+    below, above = (math.hypot(own.decode_share * side, Z80 * prefill_sd) for side in (below, above))
+    speed_q = speedup_between(ratio, below, above, k, source)
+    full = own.total_ms - own.steps * own.step.ms * (1.0 - own.acceptance_length / (k + 1.0))
+    ceiling = ratio * own.total_ms / full
+    if ceiling <= 1.0:
+        # Not even a draft accepted whole makes up for its step: there is no chance of a gain to speak of.
+        return decode_q, speed_q.model_copy(update={"high": min(speed_q.high or ceiling, ceiling)}), 0.0
+    return decode_q, speed_q, (above if speed_q.value < threshold else below) / Z80
 
 
 def limit_of(base: Request, own: Request, k: int) -> LimitedBy:

@@ -49,7 +49,7 @@ def test_the_thresholds_of_the_page_are_those_of_the_alerts(out: Path) -> None:
     (rejected,) = (rule for rule in rules if rule["alert"] == "FirstDraftedTokenRejected")
     (beyond,) = (rule for rule in rules if rule["alert"] == "LoadBeyondCrossover")
     shown = " ".join([*(row[1] for row in even), *(row[3] for row in even),
-                      table["FirstDraftedTokenRejected"][3].partition("recorded")[2], table["LoadBeyondCrossover"][3]])
+                      table["FirstDraftedTokenRejected"][3].partition("assumed")[2], table["LoadBeyondCrossover"][3]])
     now = " ".join([*(bound for rule in bands for bound in re.findall(r"\[15m\]\) <?>?=? (\d+) and", rule["expr"])),
                     *(re.findall(r"\) < ([\d.]+) and", rule["expr"])[0] for rule in bands),
                     *figures(rejected["annotations"]["threshold_source"])[:1], *figures(beyond["expr"])[-1:]])

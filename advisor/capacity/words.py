@@ -26,6 +26,18 @@ def _k(arm: ArmPlan) -> str:
     return "k by load" if arm.schedule else f"k={arm.k}"
 
 
+def rates_said(plan: CapacityPlan) -> str:
+    """What the rates of a plan are and where they come from, without a full stop; empty where nothing was simulated."""
+    most = max((arm.saturation_rate_rps for arm in plan.arms), default=0.0)
+    if most <= 0:
+        return ""
+    usual, peak = plan.traffic.usual_rate_rps, plan.traffic.peak_rate_rps
+    asked = "" if usual is None else f"; the deployment's own usual rate, all replicas together, is {usual:.3g}"
+    asked += f" and its peak {peak:.3g}" if asked and peak is not None else ""
+    return (f"simulated rates are those of one replica, from a tenth of the most that any arm holds ({most:.3g} "
+            f"requests per second) up to that{asked}")
+
+
 @dataclass(frozen=True)
 class ShortNames:
     """Short names of all arms of a plan and its what-ifs: the method, where that alone would not tell them apart the

@@ -6,7 +6,7 @@ Here probes and advisor meet: the memory plan is the advisor's, the device is th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
     context: tokens one request holds; by default the workload's mean prompt and output, else the engine's longest.
     Models resolve as everywhere (folder, cache, catalog, hub); ModelNotFound where they do not.
     """
+    from advisor.compatibility import unusable
     from advisor.situation import Situation
     from probes.model import resolve_model
     from profiles.catalog.releases import newest, release
@@ -72,8 +73,14 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
                             gpu=GpuEvidence(devices=(device,)))
         situation = Situation(deployment=deployment, target=target, drafts=drafts, candidates=candidates,
                               release=known, runner="v1", gpu=None, gpu_count=1, evidence=(evidence,))
-        found += [_headroom(situation, place, candidate, context)
-                  for candidate in (NO_SPECULATION, *candidates)]
+        # What cannot start beside this target takes no memory of it.
+        out = {candidate.label: why for candidate in candidates if (why := unusable(
+            candidate, target, drafts.get(candidate.draft.id) if candidate.draft is not None else None, engine, known,
+            "v1")) is not None}
+        left_out = tuple(f"{label} is left out: {why}" for label, why in out.items())
+        rows = [_headroom(situation, place, candidate, context)
+                for candidate in (NO_SPECULATION, *(c for c in candidates if c.label not in out))]
+        found += [replace(rows[0], notes=(*rows[0].notes, *left_out)), *rows[1:]]
     return found
 
 

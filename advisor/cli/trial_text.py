@@ -6,8 +6,10 @@ import statistics
 from collections.abc import Iterator
 
 from advisor.cli.trial_progress import clock
+from advisor.spoken_figures import drafts_found
 from profiles.deployment import spoken
 from profiles.evidence import ArmEvidence, ArmStatus, PairedComparison, TrialEvidence
+from profiles.methods import method
 
 
 def trial_text(trial: TrialEvidence) -> str:
@@ -45,6 +47,8 @@ def _arm(arm: ArmEvidence) -> Iterator[str]:
         accepted = [sum(r.accepted[i] for r in arm.requests if i < len(r.accepted)) for i in range(width)]
         shares = "  ".join(f"{a / d:.2f}" if d else "-" for a, d in zip(accepted, drafted, strict=True))
         drafts = drafted[0] if drafted else 0
+        if not method(arm.candidate.method).always_drafts:
+            yield f"  {drafts_found(drafts / steps, accepted[0] / steps if accepted else 0.0)}"
         yield f"  accepted by position: {shares}  (of {drafts} drafts, {len(arm.requests)} requests)"
     cells: dict[tuple[int, int], list[float]] = {}
     draft_ms: dict[tuple[int, int], list[float]] = {}

@@ -31,6 +31,8 @@ _MISFIT_CELLS = 4.0
 """Cells that this counts for beside those that were timed."""
 _EXACT_LOG_SD = 5e-4
 """What would print as 0.0 %."""
+_NOTED_SHORTER = 0.02
+"""In logarithms: a step timed shorter than a plain one by less needs no word."""
 _LOADED_SHARE = 0.1
 """Of the shortest step: what a loaded speculation may well add to any step beside its drafting and verifying."""
 _PROMPT_TOKENS = 512.0
@@ -308,10 +310,15 @@ class MeasuredCost:
                 ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
             )
         total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
+        notes: tuple[str, ...] = ()
         if total < base.ms:
             # A step that verifies drafts does all that a plain step does. Where it was timed shorter, one of the two
             # was timed beside other work: take the longer, and let the contradiction widen the interval.
-            spread = math.hypot(spread, math.log(base.ms / total))
+            shorter = math.log(base.ms / total)
+            spread = math.hypot(spread, shorter)
+            if shorter > _NOTED_SHORTER:
+                notes = (f"the step was timed shorter ({total:.1f} ms) than a plain one ({base.ms:.1f} ms): one of "
+                         "them ran beside other work, so both are taken to be as long",)
             total = base.ms
         # The split is the fit's, the sum is the cell's: parts are scaled so that they add up to what was timed.
         fitted = self._fitted(candidate.label, k, running, tokens, context_tokens)
@@ -324,6 +331,7 @@ class MeasuredCost:
             spread,
             math.hypot(spread, base.log_sd),
             Source.MEASURED,
+            notes,
         )
 
     def steps_ms(

@@ -56,6 +56,9 @@ def decision_lines(decision: Decision, reasons: Sequence[str], cautions: Sequenc
         lines = [f"Decision: speculation ON: {decision.method}{draft}, k = {decision.k}{gain}."]
     elif decision.enable is None:
         lines = ["Decision: could not decide, so this is the deployment WITHOUT speculation."]
+        if decision.method is None and reasons:
+            # An abstention about speculation names its candidate: here nothing was looked at.
+            lines.append("As it is stated it cannot be served, with or without speculation: the first reason says why.")
         settle = f"What would settle it: {decision.would_settle}"
         if decision.would_settle and not any(reason.startswith(settle) for reason in reasons):
             lines.append(settle)

@@ -6,7 +6,8 @@ import math
 
 from advisor.record import Priced, Record
 from advisor.report.curves import Curve, cannot_run
-from advisor.report.wording import LIMIT_WORDS, number
+from advisor.report.wording import LIMIT_WORDS, number, span, worthwhile
+from advisor.spoken_figures import held_back_said
 
 
 def why(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Priced | None = None) -> str:
@@ -17,33 +18,52 @@ def why(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Pri
         return "cannot run"
     if not cell.fits:
         return "does not fit in memory"
-    limit = LIMIT_WORDS[cell.limited_by]
     if cell.meets_slo is not False:
         return _by_speed(record, curve, cell, speedup, advised)
     if _kept_without(record, cell):
-        return f"misses the SLO{missed(record, cell)}" + (f": {limit}" if limit else "")
+        cause = _cause(cell) if speedup < 1 else ""
+        return f"misses the SLO{missed(record, cell)}" + (f": {cause}" if cause else "")
     # What no speculation misses too does not tell the candidates apart.
     by_speed = _by_speed(record, curve, cell, speedup, advised)
     return f"{by_speed}; misses the SLO{missed(record, cell)}, as no speculation does"
 
 
 def _by_speed(record: Record, curve: Curve, cell: Priced, speedup: float, advised: Priced | None) -> str:
-    limit = LIMIT_WORDS[cell.limited_by]
-    if curve.chosen and record.decision.enable is None:
-        return "not decided" + (f": {limit}" if limit else "")
-    if speedup < 1:
-        verdict = "loses"
-    elif speedup < 1 + record.deployment.objective.worthwhile_gain:
-        verdict = "gains too little"
-    else:
-        # Where nothing is advised, an estimate that large was too uncertain to act on.
-        verdict = "gains less" if record.decision.enable else "its gain is not certain enough"
-        if record.decision.enable and speedup >= (record.decision.speedup or math.inf):
+    least, enable = worthwhile(record), record.decision.enable
+    if curve.chosen and enable is None:
+        return f"not decided{_undecided(cell, least)}"
+    if speedup >= least:
+        if not enable:
+            # Where nothing is advised, an estimate that large was too uncertain to act on.
+            return "its gain is not certain enough"
+        if speedup >= (record.decision.speedup or math.inf):
             # A head whose match is confirmed, or a gain that is surer, comes before a larger guess.
             return "no better once doubts count"
-        if advised is not None:
-            limit = _behind(cell, advised)
-    return verdict + (f": {limit}" if limit else "")
+        behind = LIMIT_WORDS[cell.limited_by] if advised is None else _behind(cell, advised)
+        return "gains less" + (f": {behind}" if behind else "")
+    verdict = "loses" if speedup < 1 else "gains too little"
+    cause = _cause(cell)
+    reaches = cell.held_back_by is not None and (cell.speedup.high or 0.0) > least
+    return verdict + (f": {cause}" if cause else "") + (", though its interval reaches a gain" if reaches else "")
+
+
+def _undecided(cell: Priced, least: float) -> str:
+    """What keeps the candidate decided about from a decision: its interval, and what its middle lacks."""
+    cause, low, high = _cause(cell), cell.speedup.low, cell.speedup.high
+    if cell.held_back_by is None:
+        return f": {cause}" if cause else ""
+    if low is not None and high is not None and not low <= least <= high:
+        return ": timed beside other work"
+    if cell.speedup.value >= least:
+        return f": {span(low, high)} is too wide an interval"
+    return f": the interval {span(low, high)} reaches a gain, its middle does not" + (f", as {cause}" if cause else "")
+
+
+def _cause(cell: Priced) -> str:
+    """What keeps a cell from a gain worth having; of records that do not say, its largest loss."""
+    if cell.held_back_by is None:
+        return LIMIT_WORDS[cell.limited_by]
+    return held_back_said(cell)
 
 
 def _kept_without(record: Record, cell: Priced) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.capacity.document import CapacityPlan
-from advisor.capacity.words import AT_ITS_OWN_LOAD, full_name, why_k
+from advisor.capacity.words import AT_ITS_OWN_LOAD, full_name, rates_said, why_k
 from advisor.report.tables import Table
 from advisor.report.wording import number, percent, plain
 
@@ -56,6 +56,7 @@ def capacity_notes(plan: CapacityPlan) -> tuple[str, ...]:
             for part in plan.abstained]
     said += [f"{full_name(arm)}: {why_k(arm)}" for arm in plan.arms if arm.role != "null"]
     said += [AT_ITS_OWN_LOAD] if plan.arms[1:] else []
+    said += [rates] if (rates := rates_said(plan)) else []
     said += [*plan.warnings, *plan.assumptions]
     said += [f"price: {plan.price}", f"step times: {plan.cost_source}",
              f"a simulation of continuous batching, seed {plan.seed}; replicas share arrivals evenly"]

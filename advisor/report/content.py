@@ -7,12 +7,13 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.record import Record
+from advisor.record import PAIRED, Record
 from advisor.report.curves import Curve, curves
 from advisor.report.wording import (
     QUESTION_WORDS,
     SOURCE_WORDS,
     faster,
+    gib,
     number,
     percent,
     plain,
@@ -22,6 +23,7 @@ from advisor.report.wording import (
     times,
     worthwhile,
 )
+from advisor.spoken_figures import crossover_said
 from profiles.deployment import Goal, spoken
 from profiles.methods import METHODS
 from profiles.schema import as_sentence
@@ -41,7 +43,8 @@ class Headline:
 
     verdict: Verdict
     title: str
-    """`Turn speculation on`, `Leave speculation off`, `Not decided`."""
+    """`Turn speculation on`, `Leave speculation off`, `Not decided`; or what keeps the deployment from being served,
+    with or without speculation."""
     what: str
     """The candidate and k it is about; empty where there is none."""
     meaning: str
@@ -98,7 +101,8 @@ def headline(record: Record) -> Headline:
     """The verdict card of a record."""
     decision = record.decision
     verdict: Verdict = "abstained" if decision.enable is None else "on" if decision.enable else "off"
-    title = {"on": "Turn speculation on", "off": "Leave speculation off", "abstained": "Not decided"}[verdict]
+    title = unservable(record) or {
+        "on": "Turn speculation on", "off": "Leave speculation off", "abstained": "Not decided"}[verdict]
     name = subject(record)
     k = f"k = {decision.k}" if decision.k else ""
     what = ", ".join(part for part in (name, k) if part)
@@ -112,18 +116,39 @@ def headline(record: Record) -> Headline:
     )
 
 
+def unservable(record: Record) -> str:
+    """What keeps a deployment from being served at all, as a title; empty where it can be."""
+    decision = record.decision
+    if decision.enable is not None or decision.speedup is not None:
+        return ""
+    if record.memory.target_fits is False:
+        return "The target does not fit"
+    # What would settle it is then to mend the deployment.
+    return "This deployment does not start" if decision.would_settle else ""
+
+
+def _room_wanted(record: Record) -> str:
+    """The weights against the memory, where they alone are too much."""
+    memory = record.memory
+    if memory.target_fits is not False or memory.usable_gib is None or memory.target_weights_gib < memory.usable_gib:
+        return ""
+    each = "each GPU" if record.provenance.gpu_count > 1 else "the GPU"
+    return (f": the weights of {plain(record.provenance.target.id)} take {gib(memory.target_weights_gib)}, and "
+            f"{gib(memory.usable_gib)} of {each} are usable")
+
+
 def _meaning(record: Record, verdict: Verdict, name: str) -> str:
     decision = record.decision
     load = requests(decision.running)
     gain = percent(record.deployment.objective.worthwhile_gain)
-    if decision.speedup is None and record.memory is not None and record.memory.target_fits is False:
-        return "The target does not fit here: nothing can be served, with or without speculation."
-    if decision.speedup is None and verdict == "abstained":
-        return "As it is stated, this deployment starts no server, with or without speculation."
+    blocked = unservable(record)
+    if blocked:
+        return f"Nothing can be served as it is stated, with or without speculation{_room_wanted(record)}."
     if decision.speedup is None:
         known = {
             "on": "It is expected to pay",
             "off": "Nothing considered here can be advised",
+            "abstained": "Nothing is known of what it would do",
         }[verdict]
         return f"{known} at {load}."
     interval = span(decision.speedup_low, decision.speedup_high, apart=worthwhile(record))
@@ -157,7 +182,7 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
     if name:
         facts.append(("Method", METHODS[decision.method].title if decision.method in METHODS else str(decision.method)))
         facts.append(("Draft", plain(decision.draft) if decision.draft else "none needed"))
-        facts.append(("k", str(decision.k) if decision.k else "–"))
+        facts.append(("k", _k_words(record)))
         if decision.enable or decision.schedule:
             facts.append(("k by running requests", schedule_words(decision.schedule)))
     full = record.saturation
@@ -169,6 +194,8 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
     if decision.speedup is not None:
         low, high = decision.speedup_low, decision.speedup_high
         facts.append(("Speed-up, end to end", speedup(decision.speedup, low, high, apart=worthwhile(record))))
+        compared = compared_words(record)
+        facts += [("Paired comparison", plain(compared))] if compared else []
         facts.append(("Source", SOURCE_WORDS[decision.speedup_source]))
     gain = percent(record.deployment.objective.worthwhile_gain)
     if decision.probability_of_gain is not None:
@@ -185,6 +212,33 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def _k_words(record: Record) -> str:
+    """The k decided on; where the schedule has the engine started with another, or ask for another at the load that
+    runs with the candidate, those too."""
+    decision, rate = record.decision, record.at_rate
+    if not decision.k or not decision.schedule:
+        return str(decision.k) if decision.k else "–"
+    words, loaded = str(decision.k), max(k for _, _, k in decision.schedule)
+    if loaded != decision.k:
+        words += f" at {requests(decision.running)}; the engine is started with {loaded}, the schedule's largest"
+    if rate is not None:
+        beside = max(1, round(rate.running_with))
+        there = next((k for start, end, k in decision.schedule if start <= beside <= end), decision.k)
+        if there != decision.k:
+            words += (f"; at {number(rate.arrival_rate_rps)} requests/s about {number(rate.running_with)} run with it, "
+                      f"where the schedule asks for {there}")
+    return words
+
+
+def compared_words(record: Record) -> str:
+    """What the paired blocks behind the decision's speed-up gave, where that is another figure: the lengths they ran at
+    and those that it was carried over to. Empty where they gave the speed-up itself, or where there were none."""
+    decision = record.decision
+    notes = (note for cell in record.candidates if cell.running == decision.running
+             and cell.speedup.value == decision.speedup for note in cell.notes)
+    return next((note for note in notes if note.startswith(PAIRED) and "carried over" in note), "")
+
+
 def _reached(record: Record) -> str:
     first = next(iter(curves(record)), None)
     cell = first.headline if first is not None and first.chosen else None
@@ -197,13 +251,11 @@ def crossover_words(record: Record, curve: Curve | None = None) -> str:
     decision = record.decision
     if not decision.enable and decision.speedup is None:
         return "not looked for"
+    about = curve or next((one for one in curves(record) if _decided_about(record, one)), None)
+    gains = {} if about is None else about.gains
     if curve is None or _decided_about(record, curve):
-        load, top = decision.crossover_load, decision.crossover_searched_to
-    else:
-        load, top = curve.crossover, curve.loads[-1]
-    if load is not None:
-        return f"no k gains from {requests(load)} on" if load > 1 else "no k gains at any load"
-    return f"none found up to {requests(top)}" if top is not None else "not looked for"
+        return crossover_said(gains, decision.crossover_load, decision.crossover_searched_to)
+    return crossover_said(gains, curve.crossover, curve.loads[-1])
 
 
 def crossover_of(record: Record, curve: Curve) -> int | None:

@@ -75,12 +75,17 @@ class Curve:
         return tuple(sorted([k for k in dict.fromkeys(wanted) if k is not None][:most]))
 
     @property
+    def gains(self) -> dict[int, bool]:
+        """Whether some k gains, by load; one that fits where there is one."""
+        most = {load: self.largest(load) for load in self.loads}
+        return {load: cell.speedup.value > 1 for load, cell in most.items() if cell is not None}
+
+    @property
     def crossover(self) -> int | None:
         """Smallest load from which on no k gains; null where none was found in the range looked at."""
         losing: int | None = None
-        for load in reversed(self.loads):
-            most = self.largest(load)
-            if most is None or most.speedup.value > 1:
+        for load, gain in reversed(self.gains.items()):
+            if gain:
                 break
             losing = load
         return losing
@@ -89,6 +94,12 @@ class Curve:
 def cannot_run(curve: Curve) -> bool:
     """Whether the candidate cannot run here: its figures are about nothing."""
     return all(any(note.startswith(CANNOT_RUN) for note in cell.notes) for cell in curve.cells.values())
+
+
+def nothing_beside(record: Record, found: tuple[Curve, ...]) -> bool:
+    """Whether the target does not fit, or candidates were looked at and none of them can run here: memory with one of
+    them is about nothing."""
+    return record.memory.target_fits is False or (bool(found) and all(cannot_run(curve) for curve in found))
 
 
 def without_figures(curve: Curve) -> bool:

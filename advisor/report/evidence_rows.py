@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from advisor.record import Record
+from advisor.record import AS_PAIRED, Record
+from advisor.report.content import compared_words
 from advisor.report.curves import Curve
 from advisor.report.tables import Table
 from advisor.report.wording import count, gib, number, percent, plain, span
 from profiles.evidence import Evidence, GpuEvidence, ServerEvidence, TrialEvidence
+from profiles.methods import method
 from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity
 from profiles.traffic import RequestsEvidence
@@ -50,6 +52,7 @@ def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
     decision = record.decision
     curve = found[0] if found else None
     cell = curve.headline if curve else None
+    compared = compared_words(record)
     if decision.speedup is not None:
         yield (
             "speed-up decided on",
@@ -57,12 +60,13 @@ def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
             span(decision.speedup_low, decision.speedup_high),
             "–",
             decision.speedup_source.value,
-            f"at {decision.running} running",
+            f"at {decision.running} running{f'; {compared}' if compared else ''}",
         )
     if cell is not None and curve is not None:
         name = f"{curve.label}, k={cell.k}, {cell.running} running"
         yield _row("acceptance length", cell.acceptance_length, "tokens", name)
-        yield _row("step time with speculation", cell.step_ms, "ms", name)
+        timed = next((f"; {note}" for note in cell.notes if note.startswith(AS_PAIRED)), "")
+        yield _row("step time with speculation", cell.step_ms, "ms", name + timed)
         yield _row("step time without", cell.baseline_step_ms, "ms", f"{cell.running} running")
         if cell.ttft_ms is not None:
             yield _row("time to first token", cell.ttft_ms, "ms", name)
@@ -158,7 +162,7 @@ def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
         yield _row(what, point.acceptance_length.model_copy(update={"note": ""}), "tokens", where)
         if point.matched_share.value < 1.0:
             share = point.matched_share.model_copy(update={"note": ""})
-            yield _share(f"steps with a draft, {name}, k={point.k}", share, f"{found.tier}")
+            yield _share(f"steps that find a draft, {name}, k={point.k}", share, f"{found.tier}")
 
 
 def _trial(trial: TrialEvidence) -> Iterator[Row]:
@@ -184,10 +188,22 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
             f"{number(arm.engine_s)} engine seconds; {said}" + ("; n counts timed steps" if steps else ""),
         )
         drafts = sum(request.drafted[0] for request in arm.requests if request.drafted)
+        made = sum(request.steps for request in arm.requests)
+        always = method(arm.candidate.method).always_drafts
+        if made and not always:
+            yield (
+                f"steps that find a draft, {arm.candidate.label}",
+                percent(drafts / made),
+                "–",
+                count(made),
+                "measured",
+                f"{count(len(arm.requests))} requests; n counts steps",
+            )
         if drafts:
             accepted = sum(request.accepted[0] for request in arm.requests if request.accepted)
             yield (
-                f"first position accepted, {arm.candidate.label}",
+                f"first position accepted, {arm.candidate.label}" if always else
+                f"first token accepted in steps that find a draft, {arm.candidate.label}",
                 percent(accepted / drafts),
                 "–",
                 count(drafts),
@@ -198,6 +214,8 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
     if trial.comparison is not None and pairs:
         ratios = [pair.speedup for pair in pairs]
         c = trial.comparison
+        prompt = trial.prompts.mean_prompt_tokens
+        lengths = f"{'' if prompt is None else f'{prompt:.0f} prompt and '}{trial.max_tokens}"
         spread = "" if c.within_run_spread is None else f"; spread within a start {percent(c.within_run_spread)}"
         spread += "" if c.between_run_spread is None else f", between starts {percent(c.between_run_spread)}"
         yield (
@@ -206,7 +224,8 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
             span(min(ratios), max(ratios)),
             count(len(pairs)),
             "measured",
-            f"median, least to most; {c.mode.replace('_', ' ')}, {c.running} running; {c.stopped}{spread}",
+            f"median, least to most, at {lengths} output tokens; {c.mode.replace('_', ' ')}, {c.running} running; "
+            f"{c.stopped}{spread}",
         )
     budget = "" if trial.budget_s is None else f" of a budget of {number(trial.budget_s)} s"
     yield (

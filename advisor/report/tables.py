@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.record import Memory, Record
+from advisor.record import Memory, Priced, Record
 from advisor.report.candidate_verdict import why
 from advisor.report.curves import Curve, stated, without_figures
-from advisor.report.wording import chance_words, count, gib, number, percent, plain, span, times, worthwhile
+from advisor.report.wording import (
+    alike,
+    chance_words,
+    count,
+    gib,
+    number,
+    percent,
+    plain,
+    span,
+    spans,
+    times,
+    worthwhile,
+)
+from advisor.spoken_figures import drafts_found
+from profiles.schema import Source
 from profiles.workload import Lengths
 
 
@@ -75,7 +89,7 @@ def load_details(record: Record, curve: Curve) -> Table:
             times(p.speedup.value),
             span(p.speedup.low, p.speedup.high),
             times(p.decode_speedup.value),
-            number(p.acceptance_length.value),
+            f"{p.acceptance_length.value:.2f}",
             f"{p.step_ms.value:.2f}",
             f"{p.tpot_ms.value:.2f}",
             count(p.tokens_per_s.value),
@@ -105,82 +119,68 @@ def load_details(record: Record, curve: Curve) -> Table:
 def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     """Each candidate at the decided load with the k chosen for it, and why it is not the one advised. A candidate that
     cannot run, or fits at no k, has no figures."""
+    advised = next((curve.headline for curve in found if curve.chosen), None) if record.decision.enable else None
+    told = [(curve, cell, spoken) for curve in found
+            if (cell := curve.headline) is not None and (spoken := stated(record, curve)) is not None]
+    shown = [(curve, cell, spoken) for curve, cell, spoken in told if not without_figures(curve)]
+    null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
+    near = min(null, key=lambda p: abs(p.running - record.decision.running), default=None)
+    intervals = iter(spans([(spoken.low, spoken.high) for _, _, spoken in shown], worthwhile(record)))
+    rates = iter(alike([cell.tokens_per_s.value for _, cell, _ in shown]
+                       + ([] if near is None else [near.tokens_per_s.value])))
     rows: list[tuple[str, ...]] = []
     strong = set()
-    advised = next((curve.headline for curve in found if curve.chosen), None) if record.decision.enable else None
-    for curve in found:
-        cell, spoken = curve.headline, stated(record, curve)
-        if cell is None or spoken is None:
-            continue
+    for curve, cell, spoken in told:
+        reason = why(record, curve, cell, spoken.value, advised)
         if without_figures(curve):
-            rows.append((plain(curve.label), *["–"] * 6, why(record, curve, cell, spoken.value, advised)))
+            rows.append((plain(curve.label), *["–"] * 6, reason))
             continue
         if curve.chosen and record.decision.enable:
             strong.add(len(rows))
-        rows.append(
-            (
-                plain(curve.label),
-                str(cell.k),
-                times(spoken.value),
-                span(spoken.low, spoken.high, apart=worthwhile(record)),
-                percent(spoken.chance),
-                number(cell.acceptance_length.value),
-                number(cell.tokens_per_s.value),
-                why(record, curve, cell, spoken.value, advised),
-            )
-        )
-    null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
-    near = min(null, key=lambda p: abs(p.running - record.decision.running), default=None)
-    rate = number(near.tokens_per_s.value) if near is not None else "–"
+        rows.append((plain(curve.label), str(cell.k), times(spoken.value), next(intervals), percent(spoken.chance),
+                     f"{cell.acceptance_length.value:.2f}", next(rates), reason + _basis(found, cell)))
     if not record.decision.enable:
         strong.add(len(rows))
-    rows.append(
-        (
-            "no speculation",
-            "–",
-            "1.00×",
-            "–",
-            "–",
-            "1.00",
-            rate,
-            "advised"
-            if record.decision.enable is False
-            else "kept until settled"
-            if record.decision.enable is None
-            else "what the others are measured against",
-        )
-    )
-    columns = (
-        "candidate",
-        "k",
-        "speed-up",
-        "80 % interval",
-        chance_words(record),
-        "tokens per step",
-        "tokens/s",
-        "verdict",
-    )
+    verdict: dict[bool | None, str] = {
+        False: "advised", None: "kept until settled", True: "what the others are measured against"}
+    rows.append(("no speculation", "–", "1.00×", "–", "–", "1.00", next(rates, "–"), verdict[record.decision.enable]))
+    columns = ("candidate", "k", "speed-up", "80 % interval", chance_words(record), "tokens per step", "tokens/s",
+               "verdict")
     return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
 
 
+def _basis(found: tuple[Curve, ...], cell: Priced) -> str:
+    """That a candidate's figures rest on steps timed one by one, where those beside it rest on a paired comparison."""
+    if cell.unpaired_speedup is not None or cell.speedup.source is not Source.MEASURED:
+        return ""
+    compared = any(other is not None and other.unpaired_speedup is not None
+                   for curve in found if (other := curve.headline) is not cell)
+    return "; by its steps alone, not compared in pairs" if compared else ""
+
+
 def position_table(record: Record) -> Table:
-    """Per-position acceptance (unconditional) of each candidate, with its interval."""
-    deepest = max((len(v) for v in record.per_position.values()), default=0)
-    rows = []
+    """Per-position acceptance (unconditional) of each candidate, with its interval; of lookups the share of those steps
+    that find a draft beside it."""
+    rows: list[tuple[str, ...]] = []
+    apart = any(label in record.matched_shares for label in record.per_position)
     for label, positions in record.per_position.items():
+        matched = record.matched_shares.get(label, 1.0)
         for index, q in enumerate(positions):
-            rows.append(
-                (
-                    plain(label),
-                    str(index + 1),
-                    percent(q.value),
-                    _share_span(q.low, q.high),
-                    count(q.n) if q.n is not None else "–",
-                    q.source.value,
-                )
-            )
-    columns = ("candidate", "position", "accepted", "80 % interval", "n", "source")
-    return Table(columns, tuple(rows), frozenset({1, 2, 3, 4}) if deepest else frozenset())
+            within = (percent(min(1.0, q.value / matched)) if matched > 0 else "–",) if apart else ()
+            n = count(q.n) if q.n is not None else "–"
+            rows.append((plain(label), str(index + 1), percent(q.value), _share_span(q.low, q.high), *within, n,
+                         q.source.value))
+    columns = ("candidate", "position", "accepted, of all steps" if apart else "accepted", "80 % interval",
+               *(("of steps with a draft",) if apart else ()), "n", "source")
+    return Table(columns, tuple(rows), frozenset(range(1, len(columns) - 1)) if rows else frozenset())
+
+
+def found_words(record: Record, label: str) -> str:
+    """How often a lookup finds a draft, and how far those drafts are accepted; empty of what always drafts."""
+    positions = record.per_position.get(label)
+    if label not in record.matched_shares or not positions:
+        return ""
+    return drafts_found(record.matched_shares[label], positions[0].value)
 
 
 def _share_span(low: float | None, high: float | None) -> str:
@@ -220,8 +220,9 @@ def _loaded(memory: Memory) -> float | None:
     return memory.overhead_with_gib if memory.overhead_with_gib is not None else memory.overhead_gib
 
 
-def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
-    """The memory bar of one GPU without and with the draft, in GiB; empty where too little is known to draw it."""
+def memory_parts(memory: Memory, alone: bool = False) -> tuple[tuple[str, tuple[Part, ...]], ...]:
+    """The memory bar of one GPU without and with the draft, in GiB; empty where too little is known for one. `alone`:
+    no candidate can run, so there is no bar with one."""
     bars = []
     for name, draft, overhead, tokens, per_token, kv_gib in (
         ("without", 0.0, memory.overhead_gib or 0.0, memory.kv_tokens_without, memory.kv_bytes_per_token_target,
@@ -254,11 +255,11 @@ def memory_parts(memory: Memory) -> tuple[tuple[str, tuple[Part, ...]], ...]:
             parts.append(Part("not usable" if not memory.kv_stated_by else "not used",
                               max(0.0, memory.gpu_memory_gib - used - room)))
         bars.append((name, tuple(parts)))
-    return tuple(bars)
+    return tuple(bars[:1] if alone else bars)
 
 
-def memory_table(memory: Memory) -> Table:
-    """Memory of one GPU without and with the draft."""
+def memory_table(memory: Memory, alone: bool = False) -> Table:
+    """Memory of one GPU without and with the draft; `alone`: no candidate can run, so there is no column with one."""
     parts = {name: {p.name: p.gib for p in bar} for name, bar in memory_parts(memory)}
     without, with_ = parts.get("without", {}), parts.get("with", {})
     per = memory.kv_bytes_per_token_target / 1024
@@ -282,11 +283,18 @@ def memory_table(memory: Memory) -> Table:
         if memory.write_max_model_len_with or memory.write_max_model_len_without:
             rows += (("max-model-len that a config has to state", count(memory.write_max_model_len_without),
                       count(memory.write_max_model_len_with)),)
+    if alone:
+        return Table(("per GPU", "without speculation"), tuple(row[:2] for row in rows if row[0] != "draft weights"),
+                     frozenset({1}))
     return Table(("per GPU", "without", "with speculation"), rows, frozenset({1, 2}))
 
 
-def memory_sentence(memory: Memory) -> str:
-    """Whether it fits and what it costs, in one sentence."""
+def memory_sentence(memory: Memory, alone: bool = False) -> str:
+    """Whether it fits and what it costs, in one sentence; `alone`: no candidate can run."""
+    if alone:
+        fits = {None: "Whether the target fits is not known", True: "The target fits", False: "The target does not fit"}
+        beside = "" if memory.target_fits is False else "; no candidate can run beside it"
+        return f"{fits[memory.target_fits]}{beside} ({memory.source.value})."
     verdict = {None: "Whether it fits is not known", True: "It fits", False: "It does not fit"}[memory.fits]
     if memory.kv_tokens_without and memory.kv_tokens_with is not None:
         lost = 1 - memory.kv_tokens_with / memory.kv_tokens_without

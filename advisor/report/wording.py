@@ -39,7 +39,7 @@ LIMIT_WORDS: Final[dict[str, str]] = {
     "memory": "memory is short",
     "nothing": "",
 }
-"""Why a candidate loses, by `Priced.limited_by`."""
+"""What a candidate loses most by, by `Priced.limited_by`."""
 
 
 def times(value: float | None) -> str:
@@ -74,15 +74,38 @@ def number(value: float | None) -> str:
     return f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
 
 
-def span(low: float | None, high: float | None, *, unit: str = "", apart: float | None = None) -> str:
-    """An interval: 1.31–1.55; a dash where there is none. `apart`: a threshold that no end may be rounded onto."""
+def span(low: float | None, high: float | None, *, unit: str = "", apart: float | None = None,
+         decimals: int = 2) -> str:
+    """An interval: 1.31–1.55; a dash where there is none. `apart`: a threshold that no end may be rounded onto; both
+    ends then have the decimals that takes, and `decimals` at least."""
     if low is None and high is None:
         return "–"
     if low is None or high is None:
         return f"≤ {number(high)}{unit}" if low is None else f"≥ {number(low)}{unit}"
-    if apart is not None and any(shown_apart(end, apart) != f"{end:.2f}" for end in (low, high)):
-        return f"{shown_apart(low, apart)}–{shown_apart(high, apart)}{unit}"
+    if apart is not None:
+        decimals = max(decimals, _decimals_apart(low, apart), _decimals_apart(high, apart))
+        if decimals > 2:
+            return f"{low:.{decimals}f}–{high:.{decimals}f}{unit}"
     return f"{_even(low, high)}{unit}"
+
+
+def spans(bounds: Sequence[tuple[float | None, float | None]], apart: float) -> list[str]:
+    """Intervals of one column, as `span` writes each, with as many decimals as one of them needs to keep an end from
+    reading as the threshold `apart`."""
+    decimals = max((_decimals_apart(end, apart) for pair in bounds for end in pair if end is not None), default=2)
+    return [span(low, high, apart=apart, decimals=decimals) for low, high in bounds]
+
+
+def _decimals_apart(bound: float, threshold: float) -> int:
+    return len(shown_apart(bound, threshold).partition(".")[2])
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Figures of one column, all with the decimals that the largest of them deserves (three significant digits), and
+    with one where that would leave another less than two digits."""
+    most, least = max(map(abs, values), default=0.0), min(map(abs, values), default=0.0)
+    decimals = 2 if most < 10 else 1 if most < 100 or least < 10 else 0
+    return [f"{value:,.{decimals}f}" for value in values]
 
 
 def _even(low: float, high: float) -> str:

@@ -14,16 +14,13 @@ from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan
 from probes.trial.progress import spoken
-from probes.trial.samples import BlockPlan, request_samples
+from probes.trial.samples import SAMPLE_COUNT, SAMPLE_TOKENS, BlockPlan, request_samples
 from probes.trial.session import Session
 from profiles.evidence import ArmStatus, RequestAcceptance
 from profiles.methods import method
 from profiles.plausibility import later_positions, position_totals, rates
 from profiles.workload import Task
 
-SAMPLE_COUNT = 96
-"""Continuations of one prompt behind the test of the sampled distribution, each arm."""
-SAMPLE_TOKENS = 4
 _SPARE_BYTES = 4 << 30
 """Host memory that must be free for a process more that has imported its engine and waits."""
 
@@ -48,8 +45,9 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
         # Half of a start is importing the engine, on one processor: the next one's while this one loads its weights.
         session.spare = spawned(session, following)
     estimated = session.estimator.start_s()
+    told = session.expected.start_s()
     try:
-        with session.step(estimated):
+        with session.step(told):
             session.tell(f"{label}: starting the engine")
             process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
         session.started(arm, process, first)
@@ -57,6 +55,7 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
         process.call("run_block", prompts=[ids[0], ids[-1]], running=2, k=None, max_tokens=4, ignore_eos=True,
                      temperature=0.0)
         session.estimator.observe("start", estimated, process.lived_s)
+        session.expected.observe("start", told, process.lived_s)
     except BaseException:
         session.close(arm, process)
         raise
@@ -84,13 +83,15 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
     """One block on a running engine, plain steps of the resident one in between where there is one (another one)."""
     command = block_command(session, process, block, k=k, whole=whole)
     estimated, begin = session.estimator.block_s(block), time.monotonic()
+    told = session.expected.beside_s(block, 1 if session.resident not in (None, process) else 0)
     stage = f"{label}: {block.key}"
-    with session.step(estimated), session.beside(process, command["prompts"][:block.running]) as turn:
+    with session.step(told), session.beside(process, command["prompts"][:block.running]) as turn:
         session.tell(stage)
         data: dict[str, Any] = process.call("run_block", turn=turn, beat=lambda steps, tokens: session.tell(stage),
                                             **command)
     if data["complete"]:
         session.estimator.observe("block", estimated, time.monotonic() - begin)
+        session.expected.observe("block", told, time.monotonic() - begin)
     return data
 
 

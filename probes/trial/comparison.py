@@ -17,6 +17,7 @@ from probes.trial import plausibility
 from probes.trial.arm import block_command, launch, run_block
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess
+from probes.trial.estimate import LEAST_ROUNDS, ROUND_PAIRS
 from probes.trial.plan import ArmPlan
 from probes.trial.progress import spoken
 from probes.trial.samples import BlockPlan, kept_at_load_s
@@ -28,9 +29,6 @@ from profiles.evidence import Block, PairedBlock, PairedComparison
 Stop = Callable[[Sequence[PairedBlock]], "str | None"]
 Mode = Literal["both_resident", "alternate_restarts"]
 
-ROUND_PAIRS = 2
-"""Pairs of blocks an engine start serves when engines are restarted in turn."""
-LEAST_ROUNDS = 2
 _ROOM_BYTES = 2 << 30
 """Host memory to leave free beside a second engine."""
 
@@ -117,8 +115,9 @@ class Comparison:
         session, turn = self.session, len(self.pairs)
         blocks = [self._planned(turn, speculative=False), self._planned(turn, speculative=True)]
         expected = sum(session.estimator.block_s(block) for block in blocks)
+        told = sum(session.expected.block_s(block) for block in blocks)
         stage = f"comparison, {spoken(self.arm.candidate)} and no speculation by turns: {blocks[0].key}"
-        with session.step(expected):
+        with session.step(told):
             plain, drafting = (
                 Stepwise(process, **block_command(session, process, block, k=self._set_k(process, block), whole=True))
                 for process, block in zip((baseline, speculative), blocks, strict=True))
@@ -126,6 +125,7 @@ class Comparison:
         if not one["complete"] or not two["complete"]:
             raise _OutOfTime
         session.estimator.observe("block", expected, one["wall_s"] + two["wall_s"])
+        session.expected.observe("block", told, one["wall_s"] + two["wall_s"])
         self._add(one, two, "step_by_step")
         return self.stop(self.pairs)
 

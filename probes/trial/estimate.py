@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probes.trial.plan import ArmPlan, TrialPlan
-from probes.trial.samples import BlockPlan
+from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
+from probes.trial.samples import SAMPLE_COUNT, SAMPLE_TOKENS, BlockPlan
+from probes.trial.stepwise import SHARE
 
 _CPU_BYTES_S = 10e9
 _GPU_BYTES_S = 1.2e12
 """Weights read per second by a decode step, for the first guess alone; corrected after the first block."""
 
+_CPU_SLOWER = 1.5
+"""Times that, in steps of a processor as people have them: on two cores 0.9 GB took 209 ms and 1.8 GB took 164 ms."""
+
 PAIRS_EXPECTED = 3
+ROUND_PAIRS = 2
+"""Pairs of blocks an engine start serves when engines are restarted in turn."""
+LEAST_ROUNDS = 2
+_AGAIN = 3
+"""Cells that a comparison of two resident engines times again at its end, where the budget has room: its k, and those
+beside it."""
 
 
 class Estimator:
@@ -60,3 +70,47 @@ class Estimator:
         step = self._step_s * (1 + 0.04 * block.running * (block.k + 1)) * (1 + 0.1 * block.k)
         prompt_tokens = (block.context_tokens or 80) * len(block.places)
         return steps * step + self._step_s * (waves + prompt_tokens * 0.03)
+
+
+class Expected(Estimator):
+    """What the user is told of the time left: with the plain steps that a resident engine makes between those of a
+    candidate's block, the sampled outputs, and every engine start of the comparison.
+
+    Sharing the budget goes by `Estimator`: what is not sure to come must not keep an arm from its first block.
+    """
+
+    def __init__(self, plan: TrialPlan) -> None:
+        super().__init__(plan)
+        if plan.on_cpu:
+            self._step_s *= _CPU_SLOWER
+        self.beside = plan.on_cpu and bool(plan.arms)
+        """Whether the plain engine stays resident; a guess until the trial has seen whether there is room."""
+
+    def beside_s(self, block: BlockPlan, k_max: int) -> float:
+        """A block of an arm, with plain steps in between where it drafts."""
+        return self.block_s(block) * (1.0 + SHARE if self.beside and k_max else 1.0)
+
+    def arm_s(self, arm: ArmPlan, blocks: Sequence[BlockPlan] | None = None) -> float:
+        blocks = arm.blocks if blocks is None else blocks
+        found = self.start_s() + sum(self.beside_s(block, arm.k_max) for block in blocks)
+        if self.plan.sampling.temperature > 0 and any(block.key == OUTPUT_BLOCK for block in blocks):
+            seats = int(self.plan.base_args["max_num_seqs"])
+            found += self.block_s(BlockPlan("", arm.k_max, min(32, seats), tuple(range(SAMPLE_COUNT)), SAMPLE_TOKENS))
+        return found
+
+    def pairs_s(self, pairs: int, k: int) -> float:
+        """So many pairs more of a comparison under way; where both engines stay its k and those beside it once more,
+        else the starts still to come."""
+        if self.beside:
+            load = self.plan.user_load
+            cell = BlockPlan("", k, load, tuple(range(load)), self.plan.max_tokens)
+            return pairs * self.pair_s(k) + _AGAIN * self.beside_s(cell, k)
+        return pairs * self.pair_s(k) + 2 * (math.ceil(pairs / ROUND_PAIRS) - 1) * self.start_s()
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that a comparison takes at least, in most cases."""
+        return PAIRS_EXPECTED if self.beside else ROUND_PAIRS * LEAST_ROUNDS
+
+    def comparison_s(self, k: int, starts: int = 1) -> float:
+        return (starts if self.beside else 2) * self.start_s() + self.pairs_s(self.pairs, k)

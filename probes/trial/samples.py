@@ -10,6 +10,9 @@ from typing import Any
 from profiles.evidence import Block, PrefillSample, RequestAcceptance, StepSample
 from profiles.workload import Task
 
+SAMPLE_COUNT = 96
+"""Continuations of one prompt behind the test of the sampled distribution, each arm."""
+SAMPLE_TOKENS = 4
 LONGEST_CELL = 240
 """Step times kept of one cell: enough for any statistic drawn from them, and a file stays readable."""
 

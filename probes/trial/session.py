@@ -14,7 +14,7 @@ import psutil
 from probes.trial.checkpoint import Checkpoint
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess, Turn
-from probes.trial.estimate import PAIRS_EXPECTED, Estimator
+from probes.trial.estimate import Estimator, Expected
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
 from probes.trial.plausibility import Divergence, divergence, unsteady
 from probes.trial.progress import Progress, spoken
@@ -47,6 +47,7 @@ class Session:
         self.plan = plan
         self.progress = progress
         self.estimator = Estimator(plan)
+        self.expected = Expected(plan)
         self.began = time.monotonic()
         self.arms: dict[str, ArmEvidence] = {}
         self.done: dict[str, list[str]] = {}
@@ -182,15 +183,20 @@ class Session:
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
         time left by what it saves and no further."""
+        told, k_max = self.expected, self.plan.arms[0].k_max if self.plan.arms else 0
         reserve = self.reserve_s()
-        arms = sum(self.needs_s(arm) for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
+        arms = sum(told.arm_s(arm, self.owed(arm)) - (told.start_s() if self._up == arm.key else 0.0)
+                   for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
         arms = min(arms, max(0.0, self.left_s - reserve))
+        if reserve:
+            # Where arms end early the comparison may take more than what was kept for it.
+            reserve = told.comparison_s(k_max)
         begun_s, step_s = self._step or (self.spent_s, 0.0)
         elapsed_s = min(self.spent_s - begun_s, step_s)
         if self.comparison is not None and self.comparison.stopped == "":
             # Under way it ends when its interval is clear: one more pair is the least it takes.
-            pairs = max(1, PAIRS_EXPECTED - len(self.comparison.pairs))
-            reserve = pairs * self.estimator.pair_s(self.plan.arms[0].k_max)
+            pairs = max(1, told.pairs - len(self.comparison.pairs))
+            reserve = told.pairs_s(pairs, self.comparison.k)
         self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
 
     @contextmanager

@@ -17,7 +17,7 @@ from probes.trial.engine_process import EngineProcess
 _MAX_TOKENS = 64
 """Of the plain answers that run beside a block; begun anew when they end, so that their context stays that of a short
 answer."""
-_SHARE = 0.5
+SHARE = 0.5
 """Milliseconds of plain steps that go with one of a block's: a third of their time tells the machine's pace."""
 _PATIENCE = 8
 """Steps that may carry prompts, or bring nothing, before the wanted one."""
@@ -73,7 +73,7 @@ class PlainSteps:
     def turn(self, event: dict[str, Any]) -> float | None:
         """What the block beside asks before each of its steps: the mean of two plain ones, in milliseconds; None where
         its own steps took too little so far for more of these. Raises EngineFailure."""
-        if self._spent_ms > _SHARE * 1e3 * event["own_s"]:
+        if self._spent_ms > SHARE * 1e3 * event["own_s"]:
             return None
         both = [ms for ms in (self.ms(), self.ms()) if ms is not None]
         return sum(both) / len(both) if both else None

@@ -9,6 +9,7 @@ from advisor.advice import advise
 from advisor.decision import decide
 from advisor.prediction import price
 from advisor.schedule import Band, build_schedule, clear_of, crossover, k_at, schedule_honoured
+from profiles.deployment import NO_SPECULATION
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
 
 EAGLE = [{"method": "eagle3", "draft": "head", "k": "1-5"}]
@@ -109,9 +110,14 @@ def test_a_schedule_never_stands_in_for_off() -> None:
 def test_the_idle_band_is_priced_with_what_idling_costs() -> None:
     pricing = price(cpu_situation(cpu_trial(), concurrency=8, tasks="creative"))
     candidate = pricing.candidates[0]
-    assert pricing.decode_gain(candidate, 0, 8) == pytest.approx(210 / 264, rel=0.01)
+
+    def decode(k: int) -> float:
+        own = pricing.request(candidate, k, 8)
+        return own.acceptance_length * pricing.request(NO_SPECULATION, 0, 8).step.ms / own.step.ms
+
+    assert decode(0) == pytest.approx(210 / 264, rel=0.01)
     # Drafting one token loses less than idling, so the schedule does not idle at 8.
-    assert pricing.decode_gain(candidate, 1, 8) > pricing.decode_gain(candidate, 0, 8)
+    assert decode(1) > decode(0)
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,12 @@ def test_a_target_that_cannot_be_found_exits_2(capsys: pytest.CaptureFixture[str
     code, _, err = run(capsys, "probe", "gpu", "-q", "--target", "./nowhere")
     assert code == 2
     assert "nowhere" in err
+
+
+def test_a_candidate_that_cannot_start_beside_the_target_has_no_row(capsys: pytest.CaptureFixture[str], folder: Path,
+                                                                   cards: list[Any]) -> None:
+    (folder / "deployment.yaml").write_text(
+        "target: target\nhardware: {gpu: A100 80GB}\ncandidates:\n  - {method: mtp, k: 1}\n  - ngram\n")
+    rows = headroom(capsys, "--deployment", "deployment.yaml", "--context", "4096")
+    assert [row["candidate"] for row in rows] == ["alone", "ngram"]
+    assert any("mtp is left out" in note for note in rows[0]["notes"])

@@ -50,20 +50,21 @@ def _unsteady(subject: Subject) -> Iterable[Fault]:
         return
     where, seqs = speculation.path(SCHEDULE), subject.engine.max_num_seqs
     if bands[-1][1] < seqs and subject.engine.stated_seqs is not None:
-        yield Fault(where, f"The schedule ends at {bands[-1][1]} requests and max_num_seqs is {seqs}: beyond its end "
-                           f"the "
-                    f"last k ({bands[-1][2]}) goes on.")
-    k = speculation.k
-    if k is not None and max(band[2] for band in bands) > k:
-        yield Fault(where, f"The schedule asks for k={max(band[2] for band in bands)}, and num_speculative_tokens is "
-                           f"{k}: "
-                    "vLLM cuts it to that.")
+        start, end, last = bands[-1]
+        yield Fault(where, f"The schedule ends at {end} requests and max_num_seqs is {seqs}: beyond its end the last k "
+                    f"({last}) goes on.",
+                    remedy=f"Say what holds for {end + 1} to {seqs}: end the last band there "
+                           f"([{start}, {seqs}, {last}]), or add one ([{end + 1}, {seqs}, 0] drafts nothing).")
+    k, most = speculation.k, max(band[2] for band in bands)
+    if k is not None and most > k:
+        yield Fault(where, f"The schedule asks for k={most}, and num_speculative_tokens is {k}: vLLM cuts it to that.",
+                    remedy=f"Raise num_speculative_tokens to {most}, or ask for no more than {k} in any band.")
     load = subject.workload.concurrency if subject.workload is not None else None
     for before, after in itertools.pairwise(bands):
         if load is not None and before[2] != after[2] and 0.8 * after[0] <= load <= 1.2 * after[0]:
             yield Fault(where, f"The schedule changes k at {after[0]} requests, about the usual load ({load}): k flips "
-                               f"from "
-                        "step to step.")
+                        "from step to step.",
+                        remedy=f"Move that threshold a fifth of the load or more away from {load}, to one side.")
 
 
 def _not_honoured(subject: Subject) -> Iterable[Fault]:

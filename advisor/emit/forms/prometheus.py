@@ -29,7 +29,7 @@ ENOUGH_DRAFTS = 1000
 """Drafts of a window from which its acceptance is worth judging: with ten counted as one observation, the mean of k
 positions is then known to about 6 % of k."""
 COLLAPSED = 0.5
-"""Share of the recorded acceptance of position 1 below which the draft no longer fits what it is asked."""
+"""Share of the record's acceptance of position 1 below which the draft no longer fits what it is asked."""
 ALIKE = 1.05
 """Break-evens of neighbouring loads up to this factor apart share a rule."""
 
@@ -161,9 +161,9 @@ def _collapsed(record: Record, series: _Series) -> Iterator[Rule]:
     yield _rule(
         "FirstDraftedTokenRejected",
         f"{series.first_position} < {threshold:.3g} and {series.enough}",
-        "The first drafted token is accepted far less often than recorded",
-        f"{{{{ $value | humanizePercentage }}}} of the steps over {WINDOW}, recorded {first.value:.0%}: other text, "
-        "other sampling, or a draft that is not the target's any more.",
+        f"The first drafted token is accepted far less often than {first.source.value}",
+        f"{{{{ $value | humanizePercentage }}}} of the steps over {WINDOW}, {first.source.value} {first.value:.0%}: "
+        "other text, other sampling, or a draft that is not the target's any more.",
         f"half of {first.value:.2f}, the record's acceptance of position 1 ({first.source.value})",
     )
 

@@ -78,7 +78,9 @@ def latency_sentence(plan: CapacityPlan, what: Latency) -> str:
     rate = max(shared)
     said = [f"{full_name(arm)} {number(getattr(points[rate], what))} ms"
             for arm, points in zip(plan.arms, kept, strict=True)]
-    return f"{TITLES[what].capitalize()} at {number(rate)} requests per second, mean: {'; '.join(said)}.{limit}"
+    highest = "" if len(plan.arms) == 1 else " and the highest simulated that every arm keeps up with"
+    return (f"{TITLES[what].capitalize()} at {number(rate)} requests per second, of one replica{highest}, mean: "
+            f"{'; '.join(said)}.{limit}")
 
 
 def fleet_chart(plan: CapacityPlan) -> Spec | None:

@@ -17,9 +17,9 @@ COLORS = {
 }
 
 
-def memory_chart(memory: Memory) -> Spec | None:
-    """One GPU's memory without and with the draft."""
-    bars = memory_parts(memory)
+def memory_chart(memory: Memory, alone: bool = False) -> Spec | None:
+    """One GPU's memory without and with the draft; `alone`: no candidate can run, so there is no bar with one."""
+    bars = memory_parts(memory, alone)
     if not bars:
         return None
     rows = []
@@ -48,14 +48,14 @@ def memory_chart(memory: Memory) -> Spec | None:
     }
     named, layer = stacked_bars(
         "bar",
-        ["without", "with"],
+        [name for name, _ in bars],
         x,
         {part: color for part, color in COLORS.items() if part in shown},
         tooltip(bar="speculation", part="part", words="size"),
     )
     return framed(
         110,
-        "Memory of one GPU without and with speculation.",
+        "Memory of one GPU without speculation." if alone else "Memory of one GPU without and with speculation.",
         data={"values": rows},
         layer=[
             layer,

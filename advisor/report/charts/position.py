@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.record import Record
 from advisor.report.charts.frame import MOST_LINES, Spec, by_name, framed, line_with_points, tooltip
 from advisor.report.curves import Curve
+from advisor.report.tables import found_words
 from advisor.report.wording import distinct, percent, plain
 
 
@@ -38,7 +39,7 @@ def position_chart(record: Record, found: tuple[Curve, ...]) -> Spec | None:
     y = {
         "type": "quantitative",
         "scale": {"domain": [0, 1]},
-        "axis": {"title": "share of drafts accepted so far", "format": ".0%", "tickCount": 5},
+        "axis": {"title": "share of steps accepted so far", "format": ".0%", "tickCount": 5},
     }
     return framed(
         260,
@@ -71,7 +72,11 @@ def position_sentence(record: Record, found: tuple[Curve, ...]) -> str:
     positions = record.per_position.get(label, ())
     if not positions:
         return ""
-    words = f"{plain(label)}: {percent(positions[0].value)} of drafts have their first token accepted"
+    found_at_all = found_words(record, label)
+    words = f"{plain(label)}: " + (
+        found_at_all or f"{percent(positions[0].value)} of drafts have their first token accepted")
     if len(positions) > 1:
-        words += f", {percent(positions[-1].value)} all {len(positions)}"
+        words += f", {percent(positions[-1].value)} all {len(positions)}" + (" (of all steps)" if found_at_all else "")
+    words += "".join(f"; {plain(other)}: {said}" for other in record.per_position
+                     if other != label and (said := found_words(record, other)))
     return words + "."

@@ -31,7 +31,7 @@ from advisor.report.charts.position import position_chart, position_sentence
 from advisor.report.charts.step import step_chart, step_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, env_lines, headline, sides
-from advisor.report.curves import curves, without_figures
+from advisor.report.curves import curves, nothing_beside, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.html_table import html_table
@@ -102,12 +102,13 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     step = None
     if loads:
         step = Figure("step-chart", "", step_sentence(found[0]), _embed(step_chart(found[0])), step_table(found[0]))
+    alone = nothing_beside(record, found)
     memory = Figure(
         "memory-chart",
         "",
-        memory_sentence(record.memory),
-        _embed(memory_chart(record.memory)),
-        memory_table(record.memory),
+        memory_sentence(record.memory, alone),
+        _embed(memory_chart(record.memory, alone)),
+        memory_table(record.memory, alone),
     )
     drafts = None
     map_table = draft_map_table(record)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 
+from advisor.capacity.words import AT_ITS_OWN_LOAD
 from advisor.record import Record
 from advisor.report.capacity import fleet_table
 from advisor.report.charts.capacity import fleet_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import alerts, crossover_words, env_lines, headline, sides
-from advisor.report.curves import curves, without_figures
+from advisor.report.curves import curves, nothing_beside, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence, proposal_table
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.presentable import presentable
 from advisor.report.tables import (
     Table,
     candidate_table,
+    found_words,
     load_table,
     memory_sentence,
     memory_table,
@@ -26,6 +28,7 @@ from advisor.report.tables import (
     workload_table,
 )
 from advisor.report.wording import percent, plain, requests
+from profiles.schema import as_sentence
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
 
@@ -95,10 +98,15 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     if record.draft_map is not None and drafts is not None:
         out += ["## What draft would pay here", escape(draft_map_sentence(record.draft_map)), table(drafts)]
     if record.per_position:
-        out += ["## Acceptance by position", table(position_table(record))]
+        told = [f"- {escape(plain(label))}: {escape(words)}" for label in record.per_position
+                if (words := found_words(record, label))]
+        out += ["## Acceptance by position", *(["\n".join(told)] if told else []), table(position_table(record))]
     if record.capacity is not None:
         out += ["## Capacity", escape(fleet_sentence(record.capacity)), table(fleet_table(record.capacity))]
-    out += ["## Memory", escape(memory_sentence(record.memory)), table(memory_table(record.memory))]
+        if record.capacity.arms[1:]:
+            out.append(escape(f"{as_sentence(AT_ITS_OWN_LOAD)}."))
+    alone = nothing_beside(record, found)
+    out += ["## Memory", escape(memory_sentence(record.memory, alone)), table(memory_table(record.memory, alone))]
     out += ["## Evidence", table(evidence_table(record, found))]
     if record.assumptions:
         out += ["## Not stated, and what was taken instead",

@@ -11,11 +11,12 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from advisor.capacity.words import AT_ITS_OWN_LOAD, rates_said
 from advisor.record import Record
 from advisor.report.charts.capacity import TITLES, fleet_sentence, latency_sentence
 from advisor.report.checklist import checklist_items, checklist_sentence
 from advisor.report.content import Headline, alerts, crossover_words, env_lines, headline, sides
-from advisor.report.curves import Curve, curves, without_figures
+from advisor.report.curves import Curve, curves, nothing_beside, without_figures
 from advisor.report.drafts import draft_map_sentence, draft_map_table, proposal_sentence
 from advisor.report.evidence_rows import evidence_table
 from advisor.report.plot import load_plot
@@ -23,6 +24,7 @@ from advisor.report.presentable import presentable
 from advisor.report.tables import (
     Table,
     candidate_table,
+    found_words,
     load_table,
     memory_parts,
     memory_sentence,
@@ -33,6 +35,7 @@ from advisor.report.tables import (
     workload_table,
 )
 from advisor.report.wording import percent, plain, requests
+from profiles.schema import as_sentence
 
 VERDICT_STYLE = {"on": "green", "off": "cyan", "abstained": "yellow"}
 ALERT_STYLE = {"error": "bold red", "warn": "yellow", "info": "dim"}
@@ -92,9 +95,12 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
         console.print(Text(fleet_sentence(record.capacity)))
         for what in TITLES:
             console.print(Text(latency_sentence(record.capacity, what)))
+        for words in (rates_said(record.capacity), AT_ITS_OWN_LOAD if record.capacity.arms[1:] else ""):
+            if words:
+                console.print(_hanging("·", f"{as_sentence(words)}.", "dim"))
         console.print(Text("`specadvise plan` prints the whole.", style="dim"))
     _section(console, "Memory")
-    _memory(console, record)
+    _memory(console, record, nothing_beside(record, found))
     _section(console, "Evidence")
     console.print(_stacked(evidence_table(record, found), 5, console.width))
     if record.assumptions:
@@ -252,6 +258,9 @@ def _loads(console: Console, record: Record, curve: Curve) -> None:
 def _positions(console: Console, record: Record) -> None:
     for label, positions in record.per_position.items():
         console.print(Text(plain(label), style="bold"))
+        found = found_words(record, label)
+        if found:
+            console.print(_hanging("·", f"{found}; by position, of all steps:", "dim", "dim"))
         for index, q in enumerate(positions):
             interval = "" if q.low is None or q.high is None else f"{100 * q.low:.0f}–{100 * q.high:.0f} %"
             n = "" if q.n is None else f"n {q.n:,}"
@@ -259,9 +268,9 @@ def _positions(console: Console, record: Record) -> None:
             console.print(Text(f"{drawn}  {n:>9}  {q.source.value}"))
 
 
-def _memory(console: Console, record: Record) -> None:
-    console.print(Text(memory_sentence(record.memory)))
-    bars = memory_parts(record.memory)
+def _memory(console: Console, record: Record, alone: bool) -> None:
+    console.print(Text(memory_sentence(record.memory, alone)))
+    bars = memory_parts(record.memory, alone)
     if bars:
         whole = max(sum(p.gib for p in parts) for _, parts in bars) or 1.0
         width = 48
@@ -271,6 +280,6 @@ def _memory(console: Console, record: Record) -> None:
             line = "".join(glyph[p.name] * round(width * p.gib / whole) for p in parts)
             console.print(Text(f"{name:>8} {line}"))
         console.print(Text("         " + "  ".join(f"{glyph[p.name]} {p.name}" for p in bars[-1][1]), style="dim"))
-    console.print(_table(memory_table(record.memory)))
+    console.print(_table(memory_table(record.memory, alone)))
     for note in record.memory.notes:
         console.print(_hanging("·", plain(note), "dim"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.capacity.document import ArmPlan, CapacityPlan, ContextRoom, LoadPoint, Role, Traffic, Variant
 from advisor.capacity.text import render_plan
-from advisor.capacity.words import full_name, short_names, why_k
+from advisor.capacity.words import full_name, rates_said, short_names, why_k
 from profiles.schema import modelled
 
 LONG = "draft_model A-very-long-name-of-a-model-that-somebody-merged-and-quantized-{}-Instruct-GPTQ-Int4"
@@ -103,3 +103,11 @@ def test_why_an_arm_has_its_k_is_one_sentence_and_stands_in_the_text(of: ArmPlan
 def test_no_speculation_has_no_k_to_explain() -> None:
     assert why_k(arm("none", 0, "null")) == ""
     assert full_name(arm("none", 0, "null")) == "no speculation"
+
+
+def test_a_plan_says_what_its_rates_are() -> None:
+    said = rates_said(plan(arm("ngram")))
+    assert said == ("simulated rates are those of one replica, from a tenth of the most that any arm holds (20 "
+                    "requests per second) up to that; the deployment's own usual rate, all replicas together, is 6 and "
+                    "its peak 12")
+    assert rates_said(plan().model_copy(update={"arms": ()})) == ""

@@ -153,3 +153,16 @@ def test_a_served_name_of_any_letters_stays_a_label_value(name: str) -> None:
     for rule in rules(renamed):
         promql_parser.parse(rule["expr"])
         assert "{{" not in rule["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_an_alert_calls_the_acceptance_it_goes_by_what_it_is(source: Source) -> None:
+    deployed = RECORDS["draft model"]
+    label = "draft_model draft"
+    first, *rest = deployed.per_position[label]
+    positions = {label: (first.model_copy(update={"source": source}), *rest)}
+    (rule,) = named(deployed.model_copy(update={"per_position": positions}), "FirstDraftedTokenRejected")
+    told = " ".join(rule["annotations"].values())
+    assert source.value in rule["annotations"]["summary"]
+    assert f"{source.value} {first.value:.0%}" in rule["annotations"]["description"]
+    assert source is Source.RECORDED or "recorded" not in told

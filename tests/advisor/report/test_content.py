@@ -1,0 +1,119 @@
+"""What a report says before its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from advisor.advice import advise
+from advisor.emit.heading import decision_lines
+from advisor.record import AtRate, Record
+from advisor.report import render
+from advisor.report.candidate_verdict import why
+from advisor.report.content import headline
+from advisor.report.curves import curves
+from profiles.schema import Quantity, Source
+from tests.advisor.report import synthetic_record as synthetic
+from tests.advisor.situations import gpu_situation
+from tests.advisor.test_startable import with_head
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+def cramped(**engine: Any) -> Record:
+    return advise(gpu_situation("RTX 4090", engine={"gpu_memory_utilization": 0.5, **engine}, concurrency=1), NOW)
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "html"])
+def test_a_target_that_does_not_fit_is_the_headline_and_not_that_nothing_is_decided(name: str) -> None:
+    record = cramped()
+    shown = headline(record)
+    assert shown.title == "The target does not fit"
+    assert "take 15.0 GiB" in shown.meaning
+    assert "usable" in shown.meaning
+    text = render(record, name)
+    assert "Not decided" not in text
+    assert "NOT DECIDED" not in text
+
+
+def test_a_config_that_does_not_start_is_the_headline() -> None:
+    stated = with_head("0.32.0")
+    broken = replace(stated, deployment=stated.deployment.model_copy(update={
+        "engine": stated.deployment.engine.model_copy(update={"max_model_len": 262_144})}))
+    assert headline(advise(broken, NOW)).title == "This deployment does not start"
+
+
+def test_a_file_written_for_what_cannot_be_served_says_so() -> None:
+    decision = cramped().decision
+    assert any("cannot be served" in line for line in decision_lines(decision, decision.reasons))
+    open_ended = synthetic.abstained().decision
+    assert not any("cannot be served" in line for line in decision_lines(open_ended, open_ended.reasons))
+
+
+def test_the_k_of_the_box_and_those_of_the_schedule_are_brought_together() -> None:
+    record = synthetic.enabled()
+    assert record.decision.schedule is not None
+    assert dict(headline(record).facts)["k"] == "3", "the engine is started with it, too"
+    schedule = ((1, 2, 5), (3, 8, 3), (9, 256, 1))
+    decision = record.decision.model_copy(update={"schedule": schedule})
+    larger = record.model_copy(update={"decision": decision})
+    assert dict(headline(larger).facts)["k"] == (
+        "3 at 4 running requests; the engine is started with 5, the schedule's largest")
+    rate = AtRate(arrival_rate_rps=2.5, running_without=4.1, running_with=1.9, speedup=2.1)
+    at_rate = larger.model_copy(update={"at_rate": rate})
+    assert dict(headline(at_rate).facts)["k"].endswith(
+        "at 2.50 requests/s about 1.90 run with it, where the schedule asks for 5")
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "html"])
+def test_where_no_candidate_can_run_memory_has_no_column_with_one(name: str) -> None:
+    record = advise(gpu_situation(candidates=[{"method": "mtp", "k": [1]}], concurrency=1), NOW)
+    assert "mtp" not in record.memory_by_candidate
+    assert record.memory.draft_weights_gib == 0.0
+    text = render(record, name)
+    assert "no candidate can run beside it" in " ".join(text.split())
+    memory = text[text.rindex("no candidate can run beside it"):]
+    assert "with speculation" not in memory.split("max-model-len")[0].split("Evidence")[0].replace(
+        "without speculation", "")
+
+
+def cell_of(record: Record, **changes: Any) -> str:
+    curve = next(one for one in curves(record) if not one.chosen)
+    assert curve.headline is not None
+    cell = curve.headline.model_copy(update=changes)
+    return why(record, curve, cell, cell.speedup.value)
+
+
+def q(value: float, low: float, high: float) -> Quantity:
+    return Quantity(value=value, low=low, high=high, source=Source.MEASURED)
+
+
+def test_a_candidate_that_loses_is_told_by_the_part_that_would_turn_it() -> None:
+    off = synthetic.off()
+    told = cell_of(off, speedup=q(0.9, 0.88, 0.92), held_back_by="verify_compute", held_back_from=1.31,
+                   limited_by="acceptance")
+    assert told == "loses: verifying the drafted tokens takes too long (1.31x were it as quick as a plain step)"
+    wide = cell_of(off, speedup=q(0.9, 0.6, 1.4), held_back_by="draft_time", held_back_from=1.2)
+    assert wide.endswith(", though its interval reaches a gain")
+    sure = cell_of(off, speedup=q(1.2, 1.0, 1.4), held_back_by="uncertainty", limited_by="acceptance")
+    assert sure == "its gain is not certain enough"
+
+
+def test_an_abstention_blames_its_interval_and_no_part_that_is_well() -> None:
+    record = synthetic.abstained()
+    curve = next(one for one in curves(record) if one.chosen)
+    assert curve.headline is not None
+
+    def told(**changes: Any) -> str:
+        assert curve.headline is not None
+        cell = curve.headline.model_copy(update=changes)
+        return why(record, curve, cell, cell.speedup.value)
+
+    assert told(speedup=q(1.1, 0.95, 1.3), held_back_by="uncertainty", limited_by="draft_time") == (
+        "not decided: 0.95–1.30 is too wide an interval")
+    assert told(speedup=q(1.01, 0.9, 1.2), held_back_by="verify_compute", held_back_from=1.4) == (
+        "not decided: the interval 0.90–1.20 reaches a gain, its middle does not, as verifying the drafted tokens "
+        "takes too long (1.40x were it as quick as a plain step)")
+    assert told(speedup=q(1.3, 1.2, 1.4), held_back_by="nothing") == "not decided: timed beside other work"
