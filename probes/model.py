@@ -24,6 +24,7 @@ from profiles.catalog.models import catalog_ids, find_model
 from profiles.catalog.mtp import stated_layers
 from profiles.catalog.shapes import ModelShape, TokenizerFingerprint
 from profiles.errors import InputError, ModelNotFound
+from profiles.mistakes import given
 from profiles.model_ref import ModelRef
 
 MAX_CONFIG_BYTES = 16 * 2**20
@@ -185,7 +186,7 @@ def _parse(raw: bytes, where: str) -> dict[str, Any]:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{where} is not JSON{place}: expected a model's config; fetch it again") from None
     if not isinstance(document, dict):
-        raise InputError(f"{where} holds a {type(document).__name__}: expected a JSON object; fetch it again")
+        raise InputError(f"{where} is {given(document)}: expected a JSON object; fetch it again")
     return document
 
 

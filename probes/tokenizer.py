@@ -10,6 +10,7 @@ from typing import Any
 
 from profiles.catalog.shapes import TokenizerFingerprint
 from profiles.errors import InputError
+from profiles.json_text import json_problem
 
 MAX_BYTES = 256 * 2**20
 
@@ -27,7 +28,7 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read as JSON ({type(error).__name__}): expected a tokenizer file; fetch it "
+            f"{path} cannot be read as JSON ({json_problem(error)}): expected a tokenizer file; fetch it "
             "again, or remove it to go on without"
         ) from error
 

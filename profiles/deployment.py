@@ -128,7 +128,7 @@ _K_BOUNDS = f"k must hold numbers between 1 and {MAX_K} (no speculation is the c
 def _setting(value: object) -> object:
     # Looked at before int and float are tried: two failures of a union would be two sentences for one mistake.
     if not isinstance(value, (bool, int, float)) or not abs(value) <= MAX_TOKENS:
-        raise PydanticCustomError("setting", "Input should be a switch, or a number of at most {most}",
+        raise PydanticCustomError("setting", "a switch, or a number of at most {most}",
                                   {"most": f"{MAX_TOKENS:,}"})
     return value
 

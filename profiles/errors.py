@@ -11,6 +11,8 @@ An abstention is not an error: it is a decision (exit code 3).
 
 from __future__ import annotations
 
+from profiles.printable import masked
+
 EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
@@ -19,9 +21,13 @@ EXIT_PROBE_FAILED = 4
 
 
 class SpecadviseError(Exception):
-    """Base of all expected failures. `str(error)` is the sentence the user reads."""
+    """Base of all expected failures. `str(error)` is the sentence the user reads: what looks like a key is masked in
+    it, wherever it then goes."""
 
     exit_code: int = EXIT_USAGE
+
+    def __init__(self, *told: object) -> None:
+        super().__init__(*(masked(one) if isinstance(one, str) else one for one in told))
 
 
 class InputError(SpecadviseError):

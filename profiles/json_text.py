@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 from profiles.errors import InputError
 from profiles.schema import shown
@@ -66,3 +66,42 @@ def _refuse_depth(value: Any, where: str) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise InputError(f"{where}: nested too deeply: expected at most {MAX_DEPTH} levels; flatten it")
+
+
+_PROBLEMS = {
+    "Expecting value": "a value is missing or misspelt",
+    "Expecting property name": "a key in double quotes is missing",
+    "Expecting ':'": "a colon is missing behind a key",
+    "Expecting ','": "a comma or a closing bracket is missing",
+    "Extra data": "something stands behind its end",
+    "Unterminated string": "a text in quotes is not closed",
+    "Invalid control character": "a control character stands in a text",
+    "Invalid \\": "a backslash stands before what it cannot",
+    "Illegal trailing comma": "a comma stands before a closing bracket",
+    "Unexpected UTF-8 BOM": "a byte-order mark stands before it",
+}
+
+
+class NotFinite(ValueError):
+    """NaN or Infinity in a JSON text."""
+
+
+def no_constant(name: str) -> NoReturn:
+    """What a parser is given as `parse_constant`, so that it reads JSON and no more."""
+    raise NotFinite(f"{name} is not a JSON number")
+
+
+def json_problem(error: Exception) -> str:
+    """Why a file or text is no JSON, in this tool's words: the parser's own are Python's."""
+    if isinstance(error, NotFinite):
+        return str(error)
+    if isinstance(error, OSError):
+        return error.strerror or "it cannot be read"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if not isinstance(error, json.JSONDecodeError):
+        # The one other thing it refuses is a whole number that takes too long to read.
+        return "a number has too many digits"
+    return next((words for begin, words in _PROBLEMS.items() if error.msg.startswith(begin)), "it breaks off")

@@ -47,7 +47,7 @@ def as_sentence(text: str) -> str:
 # border instead of overflowing far from it.
 def _no_boolean(value: object) -> object:
     if isinstance(value, bool):
-        raise PydanticCustomError("boolean_number", "Input should be a number, not true or false")
+        raise PydanticCustomError("boolean_number", "a number, not true or false")
     return value
 
 

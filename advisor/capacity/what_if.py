@@ -13,6 +13,7 @@ from profiles.catalog.quantization import Quantization, quantization_of_name, re
 from profiles.deployment import Deployment
 from profiles.errors import InputError
 from profiles.evidence import Evidence, TrialEvidence
+from profiles.mistakes import first_mistake
 from profiles.schema import shown
 
 
@@ -146,9 +147,7 @@ def changed_deployment(deployment: Deployment, changes: tuple[tuple[Change, str]
     try:
         return Deployment.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"--what-if: {'.'.join(map(str, first['loc']))}: {first['msg']}; see `specadvise plan --help`"
-                         ) from error
+        raise InputError(f"--what-if: {first_mistake(error)}; see `specadvise plan --help`") from error
 
 
 def changed_situation(situation: Situation, changes: tuple[tuple[Change, str], ...]) -> tuple[Situation, list[str]]:

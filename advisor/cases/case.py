@@ -18,6 +18,7 @@ from advisor.cases.names import DRAFT_B, MODEL_B
 from advisor.cases.stated import stated_acceptance
 from advisor.cases.texts import family_of
 from profiles.errors import InputError
+from profiles.json_text import json_problem
 from profiles.methods import METHODS, method
 from profiles.workload import Task
 
@@ -130,7 +131,7 @@ def _shown(value: object) -> str:
     try:
         text = repr(value)
     except (RecursionError, ValueError):  # nested too deeply; a whole number of thousands of digits
-        return f"a {type(value).__name__} too large to show"
+        return "a value too large to show"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -321,7 +322,7 @@ def decode_line(line: str) -> object:
     try:
         return json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the line is no JSON ({str(error)[:80]}): expected one JSON object a line") from None
+        raise InputError(f"the line is no JSON ({json_problem(error)}): expected one JSON object a line") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from advisor.cases.table import table_of
 from advisor.intervals import paired_ratio
 from profiles.errors import InputError
 from profiles.evidence import ArmEvidence, Evidence, TrialEvidence
-from profiles.json_text import parse_json
+from profiles.json_text import json_problem, parse_json
 from profiles.methods import method
 from profiles.yaml_lines import read_text
 
@@ -53,7 +53,7 @@ def model_with(path: str | None) -> Model:
     try:
         saved: Any = parse_json(read_text(Path(path), expected), path)
     except ValueError as error:
-        raise InputError(f"{path}: cannot be read ({error}): expected {expected}") from None
+        raise InputError(f"{path}: not JSON ({json_problem(error)}): expected {expected}") from None
     fleet = saved.get("fleet") if isinstance(saved, dict) and saved.get("schema") == SCHEMA else None
     if not isinstance(fleet, dict) or not isinstance(fleet.get("offset"), float):
         raise InputError(f"{path}: is no refit of this tool: expected what `specadvise fit -o` wrote")

@@ -15,6 +15,7 @@ from typing import Any
 
 from profiles.errors import InputError
 from profiles.json_text import parse_json
+from profiles.mistakes import given
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, parse_yaml
 
@@ -106,7 +107,7 @@ def from_yaml(text: str, name: str, env: Mapping[str, str] | None = None) -> Ser
     if document.value is None:
         return from_values({}, name=name, env=env, ignores=read_ignores(text))
     if not isinstance(document.value, dict):
-        raise InputError(f"{name}:1: holds a {type(document.value).__name__}: expected `option: value` lines as "
+        raise InputError(f"{name}:1: the document is {given(document.value)}: expected `option: value` lines as "
                          "`vllm serve --config` takes them; name the right file")
     return from_values(document.value, document.lines, name=name, env=env, ignores=read_ignores(text))
 

@@ -11,16 +11,15 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from profiles import mistakes
 from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError
 from profiles.model_ref import ModelRef
-from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -
     if not isinstance(value, dict):
         assert source is not None  # noqa: S101 - without a file the value is a mapping
         raise InputError(
-            f"{source.where(())}: the document is {_shown(value)}: expected a mapping that starts like "
+            f"{source.where(())}: the document is {mistakes.given(value)}: expected a mapping that starts like "
             "`target: <model>`; `specadvise init` writes a file to start from"
         )
     value = _without_empty_sections(value)
@@ -125,8 +124,8 @@ def _merge(source: LinedYaml | None, flags: Mapping[KeyPath, tuple[str, Any]]) -
             inner = section.setdefault(part, {})
             if not isinstance(inner, dict):
                 raise InputError(
-                    f"{stated.where(place[:-1])}: {_dotted(place[:-1])} is {_shown(inner)}: expected a mapping, "
-                    f"so that {name} can set a field in it"
+                    f"{stated.where(place[:-1])}: {mistakes.dotted(place[:-1])} is {mistakes.given(inner)}: expected a "
+                    f"mapping, so that {name} can set a field in it"
                 )
             section = inner
         section[place[-1]] = given
@@ -156,13 +155,12 @@ def _without_empty_sections(value: dict[Any, Any], place: KeyPath = ()) -> dict[
 
 # --- one sentence a mistake ----------------------------------------------------------------------------------------
 def _sentence(detail: ErrorDetails, stated: Stated) -> str:
-    place = tuple(part for part in detail["loc"] if part != "[key]")
-    kind, message, given, context = detail["type"], detail["msg"], detail["input"], detail.get("ctx", {})
+    place, kind = mistakes.place_of(detail), detail["type"]
     if kind == "extra_forbidden":
         owner = _model_at(place[:-1])
         names = sorted(owner.model_fields) if owner else []
         near = difflib.get_close_matches(str(place[-1]), names, n=1)
-        fields = {p[-1]: _dotted(p) for p in reversed(_all_fields())}
+        fields = {p[-1]: mistakes.dotted(p) for p in reversed(_all_fields())}
         alike = difflib.get_close_matches(str(place[-1]), [str(name) for name in fields], n=1, cutoff=0.8)
         hint = (
             f"did you mean {near[0]!r}?"
@@ -174,7 +172,8 @@ def _sentence(detail: ErrorDetails, stated: Stated) -> str:
             else f"expected one of {', '.join(names)}"
         )
         return (
-            f"{stated.where(place)}: {_dotted(place[:-1]) or 'the deployment'} has no field {str(place[-1])!r}: {hint}"
+            f"{stated.where(place)}: {mistakes.dotted(place[:-1]) or 'the deployment'} has no field "
+            f"{str(place[-1])!r}: {hint}"
         )
     if kind == "missing":
         if place == ("target",):
@@ -182,14 +181,15 @@ def _sentence(detail: ErrorDetails, stated: Stated) -> str:
                 f"{stated.where(())}: no target is named: expected `target: <HF id or folder>` in the file or "
                 "--target on the command line"
             )
-        return f"{stated.where(place)}: {_dotted(place)} is missing: expected {_expected_at(place) or 'a value'}"
-    if kind in ("value_error", "assertion_error"):
-        text = str(context.get("error", message)).rstrip(".")
+        return (f"{stated.where(place)}: {mistakes.dotted(place)} is missing: expected "
+                f"{_expected_at(place) or 'a value'}")
+    said = mistakes.own_sentence(detail)
+    if said is not None:
         # A validator's own sentence already names value and expectation; it needs only the place.
-        text += _drafts_for(given, stated) if "needs a draft" in text else ""
-        return f"{stated.where(place)}: {_dotted(place) + ': ' if place else ''}{text}"
-    expected = _expected(kind, message, context, place)
-    return f"{stated.where(place)}: {_dotted(place)} is {_shown(given)}: expected {expected}"
+        said += _drafts_for(detail["input"], stated) if "needs a draft" in said else ""
+        return f"{stated.where(place)}: {mistakes.dotted(place) + ': ' if place else ''}{said}"
+    return (f"{stated.where(place)}: {mistakes.dotted(place)} is {mistakes.given(detail['input'])}: expected "
+            f"{_expected(detail, place)}")
 
 
 def _drafts_for(given: object, stated: Stated) -> str:
@@ -202,47 +202,16 @@ def _drafts_for(given: object, stated: Stated) -> str:
     return drafts_hint(method(str(named)).name, target) if target is not None else ""
 
 
-_BOUNDS = {
-    "greater_than": ("gt", "a number above"),
-    "greater_than_equal": ("ge", "a number of at least"),
-    "less_than": ("lt", "a number below"),
-    "less_than_equal": ("le", "a number of at most"),
-}
-_KINDS = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "boolean_number": "a number, not true or false",
-    "int_parsing_size": "a whole number of fewer digits",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "text (put it in quotes)",
-    "string_too_short": "text that is not empty",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping of name to value",
-    "model_type": "a mapping of fields",
-    "model_attributes_type": "a mapping of fields",
-}
-
-
-def _expected(kind: str, message: str, context: Mapping[str, Any], place: KeyPath) -> str:
-    if kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        return f"{words} {context[key]:,.10g}"
-    if kind in ("enum", "literal_error"):
-        return f"one of {context['expected'].replace(chr(39), '')}"
-    if kind in ("model_type", "model_attributes_type"):
+def _expected(detail: ErrorDetails, place: KeyPath) -> str:
+    if detail["type"] in ("model_type", "model_attributes_type"):
         owner = _model_at(place)
         if owner is ModelRef:
             return "an HF id, a folder, or a mapping with `id`"
         if owner is Candidate:
             return "a method's name, or a mapping with `method`"
-        return f"a mapping of {', '.join(owner.model_fields)}" if owner else _KINDS[kind]
-    return _KINDS.get(kind) or message.removeprefix("Input should be ").removeprefix("Input should ")
+        if owner is not None:
+            return f"a mapping of {', '.join(owner.model_fields)}"
+    return mistakes.expected(detail)
 
 
 def _expected_at(place: KeyPath) -> str:
@@ -281,25 +250,6 @@ def _innermost(annotation: Any) -> Any:
     return annotation
 
 
-def _dotted(place: KeyPath) -> str:
-    text = ""
-    for part in place:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "empty"
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return shown(value)
-
-
 # --- what a valid file may still get wrong -------------------------------------------------------------------------
 def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
     """`extra_args` may not repeat what is stated elsewhere or what this tool decides; nothing may carry secrets."""
@@ -315,7 +265,7 @@ def _refuse_shadowing(deployment: Deployment, stated: Stated) -> None:
         problem = misplaced_option(name) or (NOT_TO_BE_WRITTEN if carries_secret(name, value) else None)
         if problem is not None:
             place: KeyPath = ("engine", "extra_args", name)
-            raise InputError(f"{stated.where(place)}: {_dotted(place)}: {problem}")
+            raise InputError(f"{stated.where(place)}: {mistakes.dotted(place)}: {problem}")
 
 
 def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
@@ -325,11 +275,11 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
     """
 
     def file(name: str) -> str:
-        return os.path.abspath(base / Path(name).expanduser())
+        return os.path.abspath(base / os.path.expanduser(name))
 
     trial, sources = deployment.trial, deployment.sources
     server = sources.server
-    if server is not None and "://" not in server and (base / Path(server).expanduser()).exists():
+    if server is not None and "://" not in server and (base / os.path.expanduser(server)).exists():
         server = file(server)
     return deployment.model_copy(
         update={
@@ -349,7 +299,7 @@ def with_absolute_paths(deployment: Deployment, base: Path) -> Deployment:
 def _absolute(ref: ModelRef, base: Path) -> ModelRef:
     try:
         # Not resolved: a link such as models/current is the user's name for what is behind it.
-        folder = Path(os.path.abspath(base / Path(ref.id).expanduser()))
+        folder = Path(os.path.abspath(base / os.path.expanduser(ref.id)))
         if not folder.is_dir():
             return ref
     except (OSError, RuntimeError, ValueError):

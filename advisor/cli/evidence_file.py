@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NoReturn
 
 from pydantic import ValidationError
 
 from profiles.errors import InputError
 from profiles.evidence import Evidence
+from profiles.json_text import json_problem, no_constant
+from profiles.mistakes import first_mistake
 from profiles.plausibility import judged
 from profiles.reading import read_whole
 from profiles.schema import SCHEMA_VERSION, shown
@@ -31,13 +32,8 @@ def load_evidence(path: Path) -> Evidence:
     try:
         found = Evidence.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part)[:80] for part in first["loc"]) or "the document"
-        given = f" is {shown(first['input'])}" if isinstance(first["input"], (int, float, str)) else ""
-        raise InputError(
-            f"{path}: not evidence as `probe --save` or `trial --save` writes it: {place}{given}: "
-            f"{first['msg'][:300]}; collect it again"
-        ) from None
+        raise InputError(f"{path}: not evidence as `probe --save` or `trial --save` writes it: {first_mistake(error)}; "
+                         "collect it again") from None
     return judged(found)
 
 
@@ -49,27 +45,18 @@ def _advice(version: object) -> str:
     return "it is not a file that `--save` wrote: collect it again"
 
 
-class _NotFinite(ValueError):
-    pass
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise _NotFinite(name)
-
-
 def read_json(path: Path, what: str) -> dict[str, object]:
     """A JSON mapping from a file; InputError in one sentence otherwise."""
     data = read_whole(path, f"a file with {what}", MAX_BYTES)
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not JSON ({error.msg}): expected a file with {what}") from None
-    except _NotFinite as error:
-        raise InputError(
-            f"{path}: {error} is not a JSON number: expected a file with {what}; collect it again"
-        ) from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: not JSON text: expected a file with {what}") from None
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=no_constant)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start}): expected a file with {what}; name the right "
+                         "file") from None
+    except (ValueError, RecursionError) as error:
+        place = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path}{place}: not JSON ({json_problem(error)}): expected a file with {what}; collect it "
+                         "again") from None
     if not isinstance(document, dict):
-        raise InputError(f"{path}: expected a JSON mapping with {what}")
+        raise InputError(f"{path}: expected a JSON mapping with {what}; name the right file")
     return document

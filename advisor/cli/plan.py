@@ -168,6 +168,7 @@ def parse_candidates(text: str, target: str, noted: list[str]) -> list[tuple[Can
 
     from advisor.cli.published_heads import fill_heads
     from profiles.deployment import Candidate
+    from profiles.mistakes import first_mistake
 
     name, *rest = text.split(":")
     k = int(rest.pop()) if rest and re.fullmatch("[0-9]{1,3}", rest[-1]) else None
@@ -181,7 +182,7 @@ def parse_candidates(text: str, target: str, noted: list[str]) -> list[tuple[Can
     try:
         return [(Candidate.model_validate(one), k) for one in documents]
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        reason = first_mistake(error, "the candidate")
         raise InputError(f"--candidate {text}: {reason}; expected METHOD[:DRAFT][:K], such as ngram:3") from error
 
 

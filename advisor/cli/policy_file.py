@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from advisor.checks.suppression import PolicyFile
+from profiles import mistakes
 from profiles.errors import InputError
 from profiles.schema import shown
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 POLICY_NAME = ".specadvise.yaml"
 
@@ -40,13 +45,13 @@ def load_policy(path: Path, name: str) -> PolicyFile:
     document = read_yaml(path)
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
-        raise InputError(f"{name}:1: the policy is a {type(value).__name__}: expected a mapping with `severities` or "
+        raise InputError(f"{name}:1: the policy is {mistakes.given(value)}: expected a mapping with `severities` or "
                          "`ignore`; see docs/check.md")
     try:
         policy = Policy.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False)[:12]
-        sentences = [_sentence(d["loc"], d["msg"], d["input"], d["type"], document, name) for d in details]
+        sentences = [_sentence(detail, document, name) for detail in details]
         raise InputError("\n".join(dict.fromkeys(sentences))) from None
     lines: dict[KeyPath, int] = {path: line for path, line in document.lines.items() if len(path) == 2}
     # The model's keys are codes in capitals, the file may have them in any case.
@@ -55,22 +60,17 @@ def load_policy(path: Path, name: str) -> PolicyFile:
     return PolicyFile(policy, name, lines)
 
 
-def _sentence(
-    loc: tuple[int | str, ...], message: str, given: object, kind: str, document: LinedYaml, name: str
-) -> str:
-    place = tuple(part for part in loc if part != "[key]")
+def _sentence(detail: ErrorDetails, document: LinedYaml, name: str) -> str:
+    place, kind, given = mistakes.place_of(detail), detail["type"], detail["input"]
     line = document.line(place)
     where = name if line is None else f"{name}:{line}"
-    dotted = ".".join(map(str, place))
     if kind == "extra_forbidden":
         expected = "code, reason, until or paths" if place[0] == "ignore" else "severities or ignore"
         return f"{where}: the policy has no field {shown(place[-1])}: expected {expected}"
     if kind == "missing":
-        return f"{where}: {dotted} is missing: every ignore needs a code and a reason"
+        return f"{where}: {mistakes.dotted(place)} is missing: every ignore needs a code and a reason"
     if kind == "string_pattern_mismatch":
         return (f"{where}: {shown(given)} is no rule's code: expected SPD and three digits; `specadvise rules` lists "
                 "them")
-    if kind == "value_error":
-        return f"{where}: {dotted} is {shown(given)}: {message.removeprefix('Value error, ')}"
-    expected = message.removeprefix("Input should be ").removeprefix("String should ")
-    return f"{where}: {dotted} is {shown(given)}: expected {expected}"
+    said = mistakes.own_sentence(detail) or f"expected {mistakes.expected(detail)}"
+    return f"{where}: {mistakes.dotted(place)} is {mistakes.given(given)}: {said}"

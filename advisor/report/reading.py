@@ -9,11 +9,9 @@ from pydantic import ValidationError
 
 from advisor.record import Record
 from profiles.errors import InputError
+from profiles.json_text import json_problem, no_constant
+from profiles.mistakes import first_mistake
 from profiles.schema import MAX_K, SCHEMA_VERSION, shown
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def parse_record(text: str | bytes, where: str) -> Record:
@@ -24,17 +22,18 @@ def parse_record(text: str | bytes, where: str) -> Record:
     try:
         # Decoded here: json would take a stray byte-order mark for another encoding.
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-        document = json.loads(decoded, parse_constant=_no_constant)
+        document = json.loads(decoded, parse_constant=no_constant)
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not UTF-8 text: expected a record.json written by `specadvise advise`") from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{where} is not JSON (line {error.lineno}, column {error.colno}: {error.msg}): expected a "
+            f"{where} is not JSON (line {error.lineno}, column {error.colno}: {json_problem(error)}): expected a "
             "record.json written by `specadvise advise`, whole"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{where} is not JSON that can be read ({error}): expected a record.json written by `specadvise advise`"
+            f"{where} is not JSON that can be read ({json_problem(error)}): expected a record.json written by "
+            "`specadvise advise`"
         ) from error
     if not isinstance(document, dict) or "decision" not in document or "schema_version" not in document:
         raise InputError(
@@ -60,12 +59,9 @@ def parse_record(text: str | bytes, where: str) -> Record:
     try:
         record = Record.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise InputError(
-            f"{where}: {place}: {first['msg'][:200]}{more}; the record was changed or cut, run "
-            "`specadvise advise` again to write a new one"
+            f"{where}: {first_mistake(error, 'the record')}; the record was changed or cut, run `specadvise advise` "
+            "again to write a new one"
         ) from error
     problem = _contradiction(record)
     if problem is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from probes.hub import cached_snapshot, is_repo_id, offline_by_environment
 from probes.replay.recordings import Messages, Recording, Text
 from profiles.errors import InputError, TokenizerMissing
+from profiles.json_text import json_problem
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 NO_TEMPLATE = "the target has no chat template: messages were joined as plain text"
@@ -136,7 +137,7 @@ def _config(path: Path | None) -> Mapping[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read as JSON ({type(error).__name__}): expected a tokenizer's config; "
+        raise InputError(f"{path} cannot be read as JSON ({json_problem(error)}): expected a tokenizer's config; "
                          "fetch it again") from error
     return document if isinstance(document, dict) else {}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiles.errors import InputError
+from profiles.mistakes import first_mistake
 from profiles.traffic import RequestsEvidence
 
 __all__ = ["Options", "probe_requests", "refuse_empty"]
@@ -51,10 +52,8 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
         try:
             return evidence_of(reading, found.sources, found.forms, found.plans, options)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the log"
-            raise InputError(f"{', '.join(names)}: {place} would be {first.get('input')!r}, which no traffic has "
-                             f"({first['msg']}): check the units of the columns, or map them with --columns") from error
+            raise InputError(f"{', '.join(names)}: no traffic is like that: {first_mistake(error, 'the log')}; check "
+                             "the units of the columns, or map them with --columns") from error
 
 
 def refuse_empty(names: Sequence[str], found: RequestsEvidence) -> None:

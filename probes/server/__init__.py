@@ -19,6 +19,7 @@ from probes.server.scraping import (
 )
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import ServerEvidence
+from profiles.mistakes import first_mistake
 
 __all__ = ["probe_server"]
 
@@ -42,11 +43,9 @@ def probe_server(source: str, second: str | None = None, window_s: float | None 
     try:
         return _probe(source, second, window_s, token, timeout_s, headers, model, sleep)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         failure = ProbeError if looks_like_address(source) else InputError
-        place = ".".join(map(str, first["loc"])) or "the page"
-        raise failure(f"{public_source(source)} holds a number that no engine can have: {place}: {first['msg']}; "
-                      "check what answers there") from None
+        raise failure(f"{public_source(source)} holds a number that no engine can have: "
+                      f"{first_mistake(error, 'the page')}; check what answers there") from None
 
 
 def _probe(source: str, second: str | None, window_s: float | None, token: str | None, timeout_s: float,

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from profiles.errors import InputError
 from profiles.evidence import TrialEvidence
+from profiles.json_text import json_problem
 from profiles.schema import SCHEMA_VERSION, Schema
 
 
@@ -52,7 +53,7 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the checkpoint {self.path}: {error}; run without --resume") from error
+            raise InputError(f"cannot read the checkpoint {self.path}: {json_problem(error)}; run without --resume") from error
         try:
             raw = json.loads(text)
             version = raw.get("schema_version") if isinstance(raw, dict) else None

@@ -18,6 +18,7 @@ from profiles.catalog.mtp import COUNTS, MtpFamily, mtp_family
 from profiles.catalog.quantization import Quantization, dtype_bits, read_quantization
 from profiles.catalog.shapes import AttentionGroup, AttentionKind, ModelShape, MoEShape, TokenizerFingerprint
 from profiles.errors import InputError
+from profiles.mistakes import given
 from profiles.schema import Source
 
 _LEARNED_POSITIONS = ("opt", "gpt2", "gpt_bigcode")
@@ -199,7 +200,7 @@ def shape_of(
         InputError: a needed key is missing or of the wrong kind; the sentence names it.
     """
     if not isinstance(config, Mapping):
-        raise InputError(f"{where}: holds a {type(config).__name__}: expected a mapping; fetch config.json again")
+        raise InputError(f"{where}: is {given(config)}: expected a mapping; fetch config.json again")
     shape = _Shape(config, where)
     count = shape.count()
     outer = Fields(config, where)

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from profiles.catalog.compiled import DATA
 from profiles.catalog.gpus import find_gpu
 from profiles.errors import InputError
+from profiles.mistakes import first_mistake
 from profiles.schema import Schema, Source, number, shown
 from profiles.yaml_lines import parse_yaml, read_text
 
@@ -96,10 +97,8 @@ def price_table(path: Path | None = None) -> PriceTable:
     try:
         table = PriceTable.model_validate(found)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"the price table {where}: {place}: {first['msg']}; expected `prices`, a list of gpu and "
-                         "usd_per_gpu_hour") from error
+        raise InputError(f"the price table {where}: {first_mistake(error, 'the table')}; expected `prices`, a list of "
+                         "gpu and usd_per_gpu_hour") from error
     if table.currency != "USD":
         raise InputError(f"the price table {where} is in {shown(table.currency)}: expected prices in USD")
     return table

@@ -110,7 +110,7 @@ MISTAKES = [
     ),
     (
         "target: m\nworkload:\n  concurrency: true\n",
-        "d.yaml:3: workload.concurrency is True: expected a number, not true or false",
+        "d.yaml:3: workload.concurrency is true: expected a number, not true or false",
     ),
     (
         "target: m\nworkload:\n  prompt_tokens: {mean: 10, p50: 9, p90: 4}\n",

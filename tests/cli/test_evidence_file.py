@@ -38,7 +38,7 @@ def test_what_a_probe_writes_is_read(tmp_path: Path) -> None:
     [
         ({"running": {**QUANTITY, "value": -4}}, "server.running"),
         ({"running": {**QUANTITY, "value": 1e300}}, "server.running.value is 1e+300"),
-        ({"running": {**QUANTITY, "value": True}}, "server.running.value is True"),
+        ({"running": {**QUANTITY, "value": True}}, "server.running.value is true"),
         ({"running": {**QUANTITY, "n": -1}}, "server.running.n is -1"),
         ({"kv_cache_usage": {**QUANTITY, "value": 1.5}}, "server.kv_cache_usage"),
         ({"prefix_cache_hit_rate": 2}, "server.prefix_cache_hit_rate is 2"),

@@ -39,15 +39,15 @@ def test_places_of_entries_are_known(tmp_path: Path):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("- a\n", "p.yaml:1: the policy is a list: expected a mapping"),
-    ("ignore:\n- code: SPD104\n", "p.yaml:2: ignore.0.reason is missing: every ignore needs a code and a reason"),
-    ("ignore:\n- code: 104\n  reason: x\n", "p.yaml:2: ignore.0.code is 104: expected a valid string"),
+    ("ignore:\n- code: SPD104\n", "p.yaml:2: ignore[0].reason is missing: every ignore needs a code and a reason"),
+    ("ignore:\n- code: 104\n  reason: x\n", "p.yaml:2: ignore[0].code is 104: expected text"),
     ("ignore:\n- code: X104\n  reason: x\n", "p.yaml:2: 'X104' is no rule's code: expected SPD and three digits"),
     ("ignore:\n- code: SPD104\n  reason: x\n  till: 1\n",
      "p.yaml:4: the policy has no field 'till': expected code, reason, until or paths"),
     ("ignored: []\n", "p.yaml:1: the policy has no field 'ignored': expected severities or ignore"),
     ("severities:\n  SPD104: fatal\n", "p.yaml:2: severities.SPD104 is 'fatal': expected"),
     ("severities:\n  SPD1: warn\n", "p.yaml:2: 'SPD1' is no rule's code"),
-    ("ignore:\n- code: SPD104\n  reason: x\n  until: soon\n", "p.yaml:4: ignore.0.until is 'soon': expected a day"),
+    ("ignore:\n- code: SPD104\n  reason: x\n  until: soon\n", "p.yaml:4: ignore[0].until is 'soon': expected a day"),
     ("ignore: [", "not valid YAML"),
 ])
 def test_each_mistake_is_said_with_its_line(tmp_path: Path, text: str, message: str):

@@ -457,8 +457,8 @@ def test_a_broken_tokenizer_file_is_one_sentence(tmp_path: Path) -> None:
     [
         ("", "is not JSON"),
         ("{", "is not JSON at line 1"),
-        ("[]", "holds a list"),
-        ("null", "holds a NoneType"),
+        ("[]", "is a list"),
+        ("null", "is empty"),
         ("{}", "hidden_size"),
         ('{"hidden_size": "big"}', "hidden_size is 'big': expected a whole number"),
         ('{"hidden_size": true}', "hidden_size is 'True'"),

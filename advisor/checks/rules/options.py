@@ -11,6 +11,7 @@ from advisor.checks.speculation import SCHEDULE, SEPARATE_OPTIONS, SHORT_CUTS
 from advisor.checks.subject import Subject
 from advisor.checks.values import nearest, refusal, said, taken_as_key
 from profiles.catalog.options import find_key, refuses_unknown_keys
+from profiles.json_text import json_problem
 from profiles.schema import as_sentence, shown
 
 _CONFIG = ("speculative-config",)
@@ -119,7 +120,7 @@ def _torn(value: object) -> str | None:
     try:
         json.loads(value)
     except json.JSONDecodeError as error:
-        return f"no JSON object (line {error.lineno}, column {error.colno}: {error.msg})"
+        return f"no JSON object (line {error.lineno}, column {error.colno}: {json_problem(error)})"
     except (ValueError, RecursionError):
         return "no JSON object that can be read"
     return None

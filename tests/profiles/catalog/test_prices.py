@@ -50,7 +50,7 @@ def test_a_users_table_replaces_the_catalogs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "part"), [
     ("prices: [{gpu: H100}]", "usd_per_gpu_hour"), ("- 1", "mapping"), ("prices: [", "not valid YAML"),
     ("prices: " + "[" * 10_000, "nested too deeply"), ("prices: [" + "1, " * 30_000 + "]", "more than"),
-    ("prices: [{gpu: H100, usd_per_gpu_hour: -1}]", "greater than 0"),
+    ("prices: [{gpu: H100, usd_per_gpu_hour: -1}]", "expected a number above 0"),
     ("currency: EUR\nprices: []", "USD"), ("prices: []\nrates: 1", "rates"),
 ])
 def test_a_table_that_is_none_is_refused_in_one_sentence(tmp_path: Path, text: str, part: str) -> None:
