@@ -45,11 +45,12 @@ def cache_folder() -> Path:
     """Where the client keeps its cache: HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub."""
     explicit = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     if explicit:
-        return Path(explicit).expanduser()
+        return Path(os.path.expanduser(explicit))
     home = os.environ.get("HF_HOME")
     if home:
-        return Path(home).expanduser() / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "huggingface" / "hub"
+        return Path(os.path.expanduser(home)) / "hub"
+    # Without a home the name stays as it is, and nothing is there.
+    return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME", "~/.cache"))) / "huggingface" / "hub"
 
 
 def cached_snapshot(model_id: str, revision: str | None) -> Path | None:

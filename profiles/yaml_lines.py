@@ -208,9 +208,9 @@ class _Walk:
             raise self._refuse(node, f"tag {shown(node.tag)} is not read: expected plain YAML; remove the tag")
         try:
             return self._scalars.construct_object(node)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError):
             raise self._refuse(
-                node, f"{shown(node.value)} is not a value ({str(error)[:80]}); put it in quotes if it is text"
+                node, f"{shown(node.value)} is not a value of the kind it looks like; put it in quotes if it is text"
             ) from None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[Hashable, Any]:

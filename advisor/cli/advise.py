@@ -13,6 +13,7 @@ from advisor.cli.advise_flags import flags_of
 from advisor.cli.number_types import Duration, Number, Whole
 from advisor.cli.output import format_option, place_of, quiet_option, result_folder, say, write_together
 from advisor.cli.server_source import TOKEN_VARIABLE
+from advisor.cli.unread_options import refuse_unread
 from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 from profiles.printable import escaped
@@ -56,9 +57,9 @@ CONFIG, RECORD, REPORT = "vllm.yaml", "record.json", "report.html"
               help="Smallest relative gain worth the complexity (0.05 is 5 %).")
 @click.option("--server", help="Running vLLM whose load is read (URL), or a saved dump of its metrics.")
 @click.option("--trial/--no-trial", "trial", default=None, help="Run a short trial on the real engine here.")
-@click.option("--budget", type=Duration(), help="Time the trial may take: 90s, 10m, 1h.")
-@click.option("--prompts", help="JSONL of your own prompts for the trial.")
-@click.option("--resume", is_flag=True, help="Go on with a trial that was interrupted (same --out).")
+@click.option("--budget", type=Duration(), help="With --trial: time it may take, 90s, 10m or 1h.")
+@click.option("--prompts", help="With --trial: JSONL of your own prompts.")
+@click.option("--resume", is_flag=True, help="With --trial: go on with one that was interrupted (same --out).")
 @click.option("--evidence", multiple=True, help="Saved evidence file; repeat for several.")
 @click.option("--recordings", multiple=True, metavar="FILE",
               help="Recorded prompts with outputs: lookups are replayed over them, drafts scored with --trial; repeat.")
@@ -106,6 +107,7 @@ def advise(
     path = Path(deployment) if deployment is not None else None
     filled: list[str] = []
     stated = load_deployment(path, flags, filled)
+    refuse_unread(stated.trial.enabled, "with --trial", "budget", "prompts", "resume")
     if evidence:
         files = (*stated.sources.files, *(os.path.abspath(name) for name in evidence))
         stated = stated.model_copy(update={"sources": stated.sources.model_copy(update={"files": files})})

@@ -136,7 +136,7 @@ def _method_of(draft: str) -> str:
 
 def _where(draft: str) -> str:
     """A folder given on the command line is relative to the working folder, not to the deployment file."""
-    folder = Path(draft).expanduser()
+    folder = Path(os.path.expanduser(draft))
     try:
         return os.path.abspath(folder) if folder.is_dir() else draft
     except OSError:

@@ -74,6 +74,7 @@ def check(
     """
     from advisor.cli.check_input import judge, read_given
     from advisor.cli.check_models import SubjectBuilder
+    from advisor.cli.workload_file import load_workload
     from advisor.report.findings import render
     from profiles.catalog.releases import release
 
@@ -96,7 +97,7 @@ def check(
         gpu_name=gpu,
         gpu_count=gpus,
         env={**stated.env, **_pairs(env)},
-        workload=_workload(workload) if workload is not None else stated.workload or recorded.workload,
+        workload=load_workload(workload) if workload is not None else stated.workload or recorded.workload,
         record=approved,
         unstated_env=recorded.env,
     )
@@ -186,16 +187,19 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     from profiles.errors import InputError
 
     found = {}
-    for text in texts:
+    for number, text in enumerate(texts, 1):
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InputError(f"--env {text!r}: expected KEY=VALUE, such as VLLM_USE_V2_MODEL_RUNNER=0")
+            # The text is not shown: without a name it may be the secret itself.
+            raise InputError(f"--env number {number} is not KEY=VALUE: expected for example "
+                             "VLLM_USE_V2_MODEL_RUNNER=0")
         found[name] = value
     return found
 
 
 def _further(texts: Sequence[str]) -> dict[Path, str]:
     """File to format of `--also`, looked at before anything is read."""
+    from advisor.cli.output import place_of
     from profiles.errors import InputError
 
     found: dict[Path, str] = {}
@@ -203,6 +207,8 @@ def _further(texts: Sequence[str]) -> dict[Path, str]:
         name, equals, file = text.partition("=")
         if not equals or not file or name not in _formats():
             raise InputError(f"--also {text!r}: expected FORMAT=FILE with a format of {', '.join(_formats())}")
+        # Better said now than after everything is read.
+        place_of(Path(file))
         if Path(file) in found:
             raise InputError(f"--also names {file} twice: give each format a file of its own")
         found[Path(file)] = name
@@ -213,21 +219,3 @@ def _record(path: Path) -> Record:
     from advisor.cli.report import load_record
 
     return load_record(path)
-
-
-def _workload(path: Path) -> ExpectedWorkload:
-    from pydantic import ValidationError
-
-    from advisor.checks.subject import ExpectedWorkload
-    from profiles.errors import InputError
-    from profiles.json_text import parse_json
-    from profiles.yaml_lines import read_text
-
-    text = read_text(path, "a JSON file")
-    try:
-        stated = parse_json(text or "{}", str(path))
-        return ExpectedWorkload.model_validate({k: v for k, v in stated.items() if v is not None})
-    except (ValueError, AttributeError, ValidationError) as error:
-        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is no JSON object"
-        raise InputError(f"{path}: {problem}: expected concurrency, prompt_len, output_len, temperature, task, "
-                         "logprobs") from None

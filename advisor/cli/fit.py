@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from advisor.cli.output import quiet_option, say, write_whole
+from advisor.cli.result_file import STDOUT, ResultFile
 
 
 @click.command()
 @click.argument("evidence", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="EVIDENCE...")
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FITTED.json",
+@click.option("-o", "--out", type=ResultFile(stdout=True), default=None, metavar="FITTED.json",
               help="Write the correction there, for `predict --model`; by default to stdout.")
 @quiet_option
 def fit(evidence: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
@@ -32,7 +33,7 @@ def fit(evidence: tuple[Path, ...], out: Path | None, quiet: bool) -> None:
             say(f"{path}: left out: it {why}", quiet)
     document = refit(points, shipped_model())
     text = json.dumps(document, indent=1) + "\n"
-    if out is None:
+    if out is None or out == STDOUT:
         click.echo(text, nl=False)
     else:
         write_whole(out, text)

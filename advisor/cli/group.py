@@ -9,6 +9,7 @@ import importlib
 
 import click
 
+from profiles.errors import InputError
 from profiles.inputs import forget_inputs
 from profiles.version import __version__
 
@@ -35,7 +36,38 @@ class ReaderGone(Exception):
     """A closed stdout or stderr on its way out of click, which would exit with 1: the code of failed checks."""
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group whose commands are given no empty value: `--gpu "$GPU"` with nothing in the variable is a slip, and no
+    way to leave the option out."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            _refuse_empty(command, click.Context(command, parent=ctx, info_name=name, **command.context_settings), rest)
+        return name, command, rest
+
+
+def _refuse_empty(command: click.Command, ctx: click.Context, arguments: list[str]) -> None:
+    """InputError where an option or argument of the command is given as an empty text. Looked at before any is
+    converted: what an empty text becomes can no longer be told from what was meant."""
+    try:
+        found, _, _ = command.make_parser(ctx).parse_args(list(arguments))
+    except click.UsageError:
+        # Said when the command itself reads its line.
+        return
+    for parameter in command.get_params(ctx):
+        value = found.get(parameter.name or "")
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, str) and not one.strip():
+                option = isinstance(parameter, click.Option)
+                name = max(parameter.opts, key=len) if option else parameter.human_readable_name
+                raise InputError(f"{name} is empty (a variable that is not set?): give it a value"
+                                 f"{', or leave it out' if option else ''}")
+
+
+class LazyGroup(Group):
     """Lists commands with their one-line help without importing them."""
 
     def invoke(self, ctx: click.Context) -> object:

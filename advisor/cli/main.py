@@ -14,10 +14,10 @@ import sys
 from types import FrameType
 from typing import NoReturn, TextIO
 
+from advisor.cli.interrupts import NUMBERS
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
-from profiles.printable import plain
+from profiles.printable import masked, plain
 
-_NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _interrupts: list[int] = []
 """Signals seen: an import that one breaks into may turn the KeyboardInterrupt into an error of its own."""
 
@@ -29,7 +29,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _install_signals() -> None:
-    for number in _NUMBERS:
+    for number in NUMBERS:
         # nohup ignores SIGHUP on purpose, a shell's background job SIGINT.
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _interrupt)
@@ -37,7 +37,7 @@ def _install_signals() -> None:
 
 def _ignore_signals() -> None:
     """What is decided stands: a signal while the interpreter leaves would only put its own code in place of it."""
-    for number in _NUMBERS:
+    for number in NUMBERS:
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_IGN)
 
@@ -53,12 +53,16 @@ def _open_streams() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the reader's encoding lacks is a question mark there, and no failure.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="replace")
 
 
 def _complain(message: str, named: bool = True) -> None:
     """One sentence on stderr, or nothing where stderr takes none."""
     try:
-        sys.stderr.write(("specadvise: " if named else "") + plain(_shortened(message), lines=True) + "\n")
+        sys.stderr.write(("specadvise: " if named else "") + plain(_shortened(masked(message)), lines=True) + "\n")
         sys.stderr.flush()
     except OSError:
         _abandon(sys.stderr)

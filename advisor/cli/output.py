@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import click
 
+from advisor.cli.interrupts import uninterrupted
 from profiles.errors import InputError
 from profiles.inputs import is_input
-from profiles.printable import escaped, plain
+from profiles.printable import escaped, masked, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,19 +41,26 @@ def quiet_option(command: F) -> F:
 def say(message: str, quiet: bool = False) -> None:
     """One line of progress on stderr."""
     if not quiet:
-        click.echo(plain(message), err=True)
+        click.echo(plain(masked(message)), err=True)
 
 
 def print_json(document: Any, *, one_line: bool = False) -> None:
     """One JSON document on stdout; on a line of its own where several follow one another."""
-    click.echo(escaped(json.dumps(document, indent=None if one_line else 2, ensure_ascii=False, allow_nan=False)))
+    text = json.dumps(document, indent=None if one_line else 2, ensure_ascii=not _is_unicode(sys.stdout),
+                      allow_nan=False)
+    click.echo(escaped(text))
+
+
+def _is_unicode(stream: TextIO) -> bool:
+    """Whether it can hold any character: of another encoding a question mark is all that is left of some."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 class Terminal(NamedTuple):
     """What stdout is shown on."""
 
     width: int | None
-    """Columns to fill, 120 at most; None in a pipe or a file."""
+    """Columns to fill, 40 to 120: fewer hold no table. None in a pipe or a file."""
     color: bool
     """A terminal that has not refused it (NO_COLOR, TERM=dumb)."""
 
@@ -62,7 +70,14 @@ def stdout_terminal() -> Terminal:
     if not sys.stdout.isatty():
         return Terminal(None, False)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return Terminal(min(120, shutil.get_terminal_size((80, 24)).columns), not plain)
+    return Terminal(_columns(), not plain)
+
+
+def _columns() -> int:
+    return max(_FEWEST_COLUMNS, min(_MOST_COLUMNS, shutil.get_terminal_size((80, 24)).columns))
+
+
+_FEWEST_COLUMNS, _MOST_COLUMNS = 40, 120
 
 
 def print_text(text: str, color: bool = False) -> None:
@@ -81,16 +96,16 @@ def rich_console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return ToReader(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    return ToReader(file=sys.stdout, highlight=False, width=_columns() if sys.stdout.isatty() else _MOST_COLUMNS)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, *, private: bool = False) -> None:
     """Write beside, then rename: a reader sees the old file or the new one, never half of it.
 
-    InputError names the path and the system's reason (permissions, disk full), or that something else than a file is
-    in the way.
+    private: whether it is its owner's alone to read. InputError names the path and the system's reason (permissions,
+    disk full), or that something else than a file is in the way.
     """
-    write_together({path: text})
+    write_together({path: text}, private=private)
 
 
 @contextmanager
@@ -102,12 +117,15 @@ def result_folder(folder: Path) -> Iterator[None]:
         make_folder(folder)
         yield
     except BaseException:
-        _remove_empty(made)
+        with uninterrupted():
+            _remove_empty(made)
         raise
 
 
 def make_folder(folder: Path) -> None:
     """The folder, made if need be and shown to be writable."""
+    if str(folder) == "-":
+        raise InputError("--out '-' is stdout, and the results are several files: name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -117,13 +135,14 @@ def make_folder(folder: Path) -> None:
                          "--out") from error
 
 
-def write_together(files: Mapping[Path, str]) -> None:
-    """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back.
+def write_together(files: Mapping[Path, str], *, private: bool = False) -> None:
+    """All files or none: each is written beside its place, then all are renamed; a failure puts the old ones back, and
+    a signal waits for the end.
 
     Links are followed. One run at a time puts files into a folder. InputError names the file and the system's reason,
     or what is in the way: a folder, a device, a file that the command reads.
     """
-    _place({path: partial(_put, text) for path, text in files.items()})
+    _place({path: partial(_put, text) for path, text in files.items()}, private)
 
 
 def write_streamed(path: Path, write: Callable[[TextIO], object]) -> None:
@@ -136,44 +155,64 @@ def _put(text: str, stream: TextIO) -> None:
     stream.write(text)
 
 
-def _place(files: Mapping[Path, Callable[[TextIO], object]]) -> None:
+def _place(files: Mapping[Path, Callable[[TextIO], object]], private: bool = False) -> None:
     files = {place_of(path): write for path, write in files.items()}
     made: list[Path] = []
     placing: list[_Placing] = []
-    path = next(iter(files))
     try:
-        for path in files:
-            made += [one for one in (path.parent, *path.parent.parents) if not one.exists() and one not in made]
-            path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            # Under names of their own, so that nobody waits for a text that is long in the making.
-            for path, write in files.items():
-                placing.append(_Placing(path))
-                placing[-1].stage(write)
-            with ExitStack() as locks:
-                held = {folder: locks.enter_context(_only_writer(folder))
-                        for folder in sorted({path.parent.resolve() for path in files})}
-                for path in files if all(held.values()) else ():
-                    _remove_left_behind(path)
-                try:
-                    for one in placing:
-                        path = one.path
-                        one.keep_old()
-                        os.replace(one.staged, path)
-                except BaseException:
-                    for one in reversed(placing):
-                        one.undo()
-                    raise
-        finally:
-            for one in placing:
-                one.clean()
+        with uninterrupted():
+            for path in files:
+                with _named(path):
+                    made += [one for one in (path.parent, *path.parent.parents)
+                             if not one.exists() and one not in made]
+                    path.parent.mkdir(parents=True, exist_ok=True)
+        # Under names of their own, so that nobody waits for a text that is long in the making; that may be interrupted.
+        for path, write in files.items():
+            with _named(path):
+                with uninterrupted():
+                    placing.append(_Placing(path))
+                placing[-1].stage(write, private)
+        with ExitStack() as locks:
+            with _named(next(iter(files))):
+                alone = [locks.enter_context(_only_writer(folder))
+                         for folder in sorted({path.parent.resolve() for path in files})]
+            with uninterrupted():
+                _replace(placing, alone=all(alone))
+                _clean(placing)
+    except BaseException:
+        with uninterrupted():
+            _clean(placing)
+            _remove_empty(made)
+        raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What the system says goes out with the name of the file that was wanted."""
+    try:
+        yield
     except OSError as error:
-        _remove_empty(made)
         raise InputError(f"cannot write {path}: {error.strerror or error}; free space or choose another place, "
                          "then run again") from error
+
+
+def _replace(placing: Sequence[_Placing], *, alone: bool) -> None:
+    try:
+        for one in placing:
+            with _named(one.path):
+                if alone:
+                    _remove_left_behind(one.path)
+                one.keep_old()
+                os.replace(one.staged, one.path)
     except BaseException:
-        _remove_empty(made)
+        for one in reversed(placing):
+            one.undo()
         raise
+
+
+def _clean(placing: Sequence[_Placing]) -> None:
+    for one in placing:
+        one.clean()
 
 
 class _Placing:
@@ -187,8 +226,10 @@ class _Placing:
         self.staged = os.path.join(self._folder, "new")
         self._old = os.path.join(self._folder, "old")
 
-    def stage(self, write: Callable[[TextIO], object]) -> None:
+    def stage(self, write: Callable[[TextIO], object], private: bool) -> None:
         with open(self.staged, "w", encoding="utf-8", newline="") as stream:
+            if private:
+                os.chmod(self.staged, 0o600)
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
@@ -216,6 +257,7 @@ class _Placing:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._claim is not None:
             os.close(self._claim)
+            self._claim = None
 
 
 def _claimed(folder: str) -> int | None:
@@ -270,19 +312,24 @@ def _runs(process: int) -> bool:
 def place_of(path: Path) -> Path:
     """Where a result of that name goes: links are followed. InputError where something is there that no result may
     replace: a folder, a device, a stream of this process, or a file that the command reads."""
-    if str(path.absolute()).startswith(_NO_PLACE):
-        raise InputError(f"cannot write {path}: what is there is not a regular file; choose another place, then run "
-                         "again")
+    with _named(path):
+        problem = _in_the_way(path)
+        if problem is not None:
+            raise InputError(f"cannot write {path}: {problem}, then run again")
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _in_the_way(path: Path) -> str | None:
+    """What is there that no result may replace, and what to do; None where nothing is."""
+    if str(path) == "-":
+        return "stdout has the result already (--format json for a program); name a file"
+    if str(path.absolute()).startswith(_NO_PLACE) or (path.exists() and not path.is_file() and not path.is_dir()):
+        return "what is there is not a regular file; choose another place"
     if path.is_dir():
-        raise InputError(f"cannot write {path}: a folder of that name is there; move it away or choose another place, "
-                         "then run again")
-    if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {path}: what is there is not a regular file; choose another place, then run "
-                         "again")
+        return "a folder of that name is there; move it away or choose another place"
     if is_input(path):
-        raise InputError(f"cannot write {path}: this command reads that very file; choose another place, then run "
-                         "again")
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+        return "this command reads that very file; choose another place"
+    return None
 
 
 _NO_PLACE = ("/dev/fd/", "/dev/std", "/proc/")

@@ -12,6 +12,7 @@ import click
 
 from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, print_text, quiet_option, say, stdout_terminal
+from advisor.cli.unread_options import refuse_unread
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, InputError
 from profiles.schema import MAX_CONCURRENCY
 
@@ -77,6 +78,7 @@ def plan(
     from advisor.cli.deployment_file import load_deployment
     from advisor.cli.trace_file import read_arrivals
 
+    refuse_unread(trace is None, "without --trace", "burstiness")
     changes = [(text, parse_change(text)) for text in what_ifs]
     table = _prices(prices, price)
     arrivals = read_arrivals(trace, lambda note: say(f"specadvise: {note}", quiet)) if trace is not None else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from advisor.cli.group import Group
 from advisor.cli.number_types import Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say
 from advisor.cli.probe_replay import replay
@@ -20,6 +21,7 @@ from advisor.cli.server_source import (
     server_evidence_document,
     server_options,
 )
+from advisor.cli.unread_options import refuse_unread
 from profiles.errors import InputError
 from profiles.schema import MAX_TOKENS
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from profiles.deployment import Deployment
 
 
-@click.group()
+@click.group(cls=Group)
 def probe() -> None:
     """Measure one thing: this machine's GPUs, a running server, recorded requests and outputs."""
 
@@ -61,6 +63,7 @@ def gpu(window_s: float, target: str | None, draft: str | None, method: str, dep
 
     if draft is not None and target is None and deployment_path is None:
         raise InputError("--draft needs --target (or --deployment): headroom is what a target and its draft leave")
+    refuse_unread(draft is not None, "with --draft", "method")
     if context is not None and target is None and deployment_path is None:
         raise InputError("--context needs --target (or --deployment): it says how much KV their requests hold")
     stated = _deployment(target, draft, method, deployment_path)

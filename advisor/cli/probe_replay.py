@@ -11,6 +11,7 @@ import click
 from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say
 from advisor.cli.provenance import evidence, save_evidence, save_option
+from advisor.cli.unread_options import refuse_unread
 from profiles.errors import InputError
 from profiles.schema import MAX_K, MAX_TOKENS
 
@@ -76,8 +77,10 @@ def replay(files: Sequence[Path], target: str | None, methods: Sequence[str], lo
     """
     from probes.replay import Plan, can_replay, probe_replay, token_requests
 
-    plan = Plan(_settings(methods or [m for m in ("ngram", "suffix") if can_replay(m)], lookups, factors, least), most,
-                running, max_model_len)
+    walked = _settings(methods or [m for m in ("ngram", "suffix") if can_replay(m)], lookups, factors, least)
+    refuse_unread("ngram" in walked, "with --method ngram", "lookups")
+    refuse_unread("suffix" in walked, "with --method suffix (specadvise[suffix])", "factors", "least")
+    plan = Plan(walked, most, running, max_model_len)
     found = token_requests(files, target, base=Path.cwd(), task=task_of(task), limit=limit, lenient=lenient,
                            offline=offline)
     say(f"walking {len(found.requests)} requests", quiet)

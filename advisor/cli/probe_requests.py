@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import click
 from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import format_option, print_json, quiet_option, say, write_whole
 from advisor.cli.provenance import evidence, save_evidence, save_option
+from advisor.cli.result_file import ResultFile
+from advisor.cli.unread_options import refuse_unread
 from profiles.errors import InputError
 from profiles.schema import MAX_SECONDS
 
@@ -33,7 +34,7 @@ _MOST = 100_000
 @click.option("--lenient", is_flag=True, help="Go on with a file that has more bad lines than good ones.")
 @click.option("--sample-prompts", "count", type=Whole(1, _MOST), metavar="N",
               help="Also draw N prompts, stratified by task and length, for `trial --prompts`.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="PROMPTS.jsonl",
+@click.option("--out", type=ResultFile(), metavar="PROMPTS.jsonl",
               help="Where --sample-prompts writes.")
 @click.option("--interval", "width", type=Number(0.001, 0.5), default=0.05, show_default=True,
               help="With --sample-prompts: wanted half-width of the 80 % interval on an acceptance rate.")
@@ -56,6 +57,7 @@ def requests(files: Sequence[str], columns: str | None, form: str | None, tokeni
 
     if (count is None) != (out is None):
         raise InputError("--sample-prompts N and --out PROMPTS.jsonl go together: how many, and where to")
+    refuse_unread(count is not None, "with --sample-prompts", "width")
     if ttft_ms is not None and tpot_ms is None:
         raise InputError("--ttft needs --tpot: the time to first token alone gives no duration")
     if count is not None and "-" in files:
@@ -82,8 +84,7 @@ def _sample(files: Sequence[str], count: int, out: Path, width: float, quiet: bo
 
     needed = requests_needed(width)
     sample = sample_prompts(files, count)
-    write_whole(out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample.lines))
-    os.chmod(out, 0o600)
+    write_whole(out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample.lines), private=True)
     mix = ", ".join(f"{task.value} {n}" for task, n in sorted(sample.by_task.items(), key=lambda one: -one[1]))
     say(f"{len(sample.lines)} prompts of {sample.offered:,} ({mix}; {sample.strata} strata) written to {out}, readable "
         "by you alone: they hold your users' text", quiet)

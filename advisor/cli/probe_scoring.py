@@ -13,6 +13,7 @@ from advisor.cli.number_types import Number, Whole
 from advisor.cli.output import say
 from advisor.cli.probe_replay import finish, recorded_options, task_of
 from advisor.cli.provenance import evidence
+from advisor.cli.unread_options import refuse_unread
 from profiles.errors import InputError
 
 
@@ -55,6 +56,7 @@ def scoring(files: Sequence[Path], target: str, drafts: Sequence[str], temperatu
         say(message, quiet)
 
     backend = _backend(backend)
+    refuse_unread(backend == "vllm", "with --backend vllm", "gpu_memory_utilization", "tensor_parallel_size")
     base = Path.cwd()
     folders = {name: _folder(name, base, offline) for name in (target, *drafts)}
     for draft in drafts:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from advisor.cli.output import say, write_whole
+from advisor.cli.result_file import ResultFile
 from profiles.addresses import without_secrets
-from profiles.printable import escaped
+from profiles.printable import escaped, masked
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence
@@ -43,7 +44,7 @@ def command_line(arguments: list[str] | None = None) -> str:
             value = argument[len(flag) + 1:] if flag.startswith("-") and equals else argument
             kept.append(argument[: len(argument) - len(value)] + without_secrets(value, "***@"))
         hide_next = not hide_next and flag.startswith("--") and bool(_SECRET.search(flag)) and not equals
-    return shlex.join(["specadvise", *kept])
+    return masked(shlex.join(["specadvise", *kept]))
 
 
 def evidence(kind: Literal["gpu", "server", "requests", "replay", "scoring", "trial", "model"],
@@ -62,7 +63,7 @@ def evidence(kind: Literal["gpu", "server", "requests", "replay", "scoring", "tr
 
 def save_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--save`: the evidence as a file that `advise --evidence` takes."""
-    return click.option("--save", type=click.Path(path_type=Path, dir_okay=False), metavar="EVIDENCE.json",
+    return click.option("--save", type=ResultFile(), metavar="EVIDENCE.json",
                         help="Also write the evidence to this file, for `advise --evidence`.")(command)
 
 

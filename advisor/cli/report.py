@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.output import print_text, quiet_option, say, stdout_terminal, write_whole
+from advisor.cli.result_file import STDOUT, ResultFile
 
 if TYPE_CHECKING:
     from advisor.record import Record
@@ -56,9 +57,9 @@ def load_record(path: Path) -> Record:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=ResultFile(stdout=True),
     default=None,
-    help="Write to this file instead of stdout.",
+    help="Write to this file instead of stdout (`-`).",
 )
 @quiet_option
 def report(record: Path, output_format: str | None, output: Path | None, quiet: bool) -> None:
@@ -68,7 +69,7 @@ def report(record: Path, output_format: str | None, output: Path | None, quiet: 
     """
     chosen = output_format or (SUFFIXES.get(output.suffix.lower(), "text") if output else "text")
     loaded = load_record(record)
-    if output is None:
+    if output is None or output == STDOUT:
         print_record(loaded, chosen)
         return
     from advisor.report import render

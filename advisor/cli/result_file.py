@@ -1,0 +1,38 @@
+"""Options that take a file to write: what cannot be one is said before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli.output import place_of
+from profiles.errors import InputError
+
+if TYPE_CHECKING:
+    _Path = click.ParamType[Path]
+else:
+    # Older click has no type parameter here.
+    _Path = click.ParamType
+
+STDOUT = Path("-")
+
+
+class ResultFile(_Path):
+    """A place where a result may be written. `stdout`: whether `-` stands for that; the command then writes there."""
+
+    name = "file"
+
+    def __init__(self, *, stdout: bool = False) -> None:
+        self._stdout = stdout
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if self._stdout and path == STDOUT:
+            return path
+        try:
+            place_of(path)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        return path
