@@ -4,19 +4,16 @@ gigabytes of the wrong file are one sentence each, whoever reads them.
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import stat
 import sys
-import zlib
 from pathlib import Path
 
 from profiles.errors import InputError
+from profiles.gunzip import GZIP, PIECE, gunzipped
 from profiles.inputs import key_of, note_input
 from profiles.schema import shown
 
-_GZIP = b"\x1f\x8b"
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Pipes that the shell made, for `<(command)` and the like: they have a writer."""
 
@@ -33,7 +30,7 @@ def refuse_no_file(path: Path, expected: str, name: str | None = None) -> None:
     except FileNotFoundError:
         dangling = " (a link that leads nowhere)" if path.is_symlink() else ""
         raise InputError(f"{name} does not exist{dangling}: expected {expected}; check the path (the working folder is "
-                         f"{os.getcwd()})") from None
+                         f"{_working_folder()})") from None
     except (OSError, ValueError) as error:
         raise _cannot_read(name, error, expected) from None
     if stat.S_ISDIR(mode):
@@ -51,7 +48,8 @@ def file_key(path: Path) -> object:
 def read_whole(path: Path, expected: str, most: int, *, packed: bool = False, name: str | None = None) -> bytes:
     """All of a file of at most `most` bytes. Links are followed.
 
-    packed: whether a gzip file is unpacked, within the same bound. name: stands for the path in messages.
+    packed: whether a gzip file is unpacked, within the same bound; else one is refused. name: stands for the path in
+    messages.
 
     InputError where it is missing, a folder, a device or pipe, too large, or a damaged gzip file.
     """
@@ -64,14 +62,31 @@ def read_whole(path: Path, expected: str, most: int, *, packed: bool = False, na
     except (OSError, ValueError) as error:
         raise _cannot_read(name, error, expected) from None
     refuse_too_large(data, most, name, expected)
-    if packed and data.startswith(_GZIP):
+    if not data.startswith(GZIP):
+        return data
+    if not packed:
+        raise InputError(f"{name} is a gzip file: expected {expected}; unpack it first (gunzip), or name the right "
+                         "file")
+    return _unpacked(data, most, name, expected)
+
+
+def _unpacked(data: bytes, most: int, name: str, expected: str) -> bytes:
+    parts, kept, size = gunzipped(data[at:at + PIECE] for at in range(0, len(data), PIECE)), list[bytes](), 0
+    fault = None
+    while size <= most:
         try:
-            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
-        except (EOFError, OSError, zlib.error):
-            raise InputError(f"{name} is a damaged gzip file: expected {expected}; fetch it again, or unpack what can "
-                             "be saved") from None
-        refuse_too_large(data, most, f"{name}, unpacked,", expected)
-    return data
+            kept.append(next(parts))
+        except StopIteration as end:
+            fault = end.value
+            break
+        size += len(kept[-1])
+    whole = b"".join(kept)
+    refuse_too_large(whole, most, f"{name}, unpacked,", expected)
+    if fault:
+        line = whole.count(b"\n") + 1
+        raise InputError(f"{name} is a damaged gzip file: it {fault}, and reading stopped in line {line:,}; expected "
+                         f"{expected}: fetch it again, or unpack what can be saved")
+    return whole
 
 
 def read_stdin(expected: str, most: int) -> bytes:
@@ -88,5 +103,13 @@ def refuse_too_large(data: bytes | str, most: int, name: str, expected: str) -> 
 
 
 def _cannot_read(name: str, error: Exception, expected: str) -> InputError:
-    reason = getattr(error, "strerror", None) or error
+    # A name that Python itself refuses holds a NUL character.
+    reason = getattr(error, "strerror", None) or "no file can have that name"
     return InputError(f"cannot read {shown(name)}: {reason}; expected {expected}; check the path and its permissions")
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "one that is gone"

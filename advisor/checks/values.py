@@ -64,7 +64,8 @@ def taken_as_option(option: Option, value: Any) -> bool:
                                                                            for item in items))
         return len(value) == 1 and len(items) == 1 and taken_as_option(option, items[0])
     if isinstance(value, Mapping):
-        return option.kind in ("json", "text", "switch or text")
+        # It arrives as JSON text, which no name and no path is.
+        return option.kind in ("json", "switch or text")
     return _text_taken(option, str(value))
 
 

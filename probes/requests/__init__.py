@@ -48,7 +48,8 @@ def probe_requests(names: Sequence[str], options: Options = Options()) -> Reques
         raise InputError("no log is named: give files, patterns, or - for stdin")
     with loaded(names, options) as found:
         reading = found.reading
-        _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient)
+        _refuse_unreadable(reading.lines, reading.bad, reading.places, options.lenient,
+                           {source.shown: source.damage for source in found.sources})
         try:
             return evidence_of(reading, found.sources, found.forms, found.plans, options)
         except ValidationError as error:
@@ -67,10 +68,13 @@ def refuse_empty(names: Sequence[str], found: RequestsEvidence) -> None:
 
 
 def _refuse_unreadable(lines: dict[str, tuple[int, int]], reasons: dict[str, int], places: dict[str, list[str]],
-                       lenient: bool) -> None:
+                       lenient: bool, damage: dict[str, str]) -> None:
     for name, (good, bad) in lines.items():
         if bad > good and not lenient:
             why = "; ".join(f"{reason} ({', '.join(places.get(reason, ())[:3]) or count})"
                             for reason, count in sorted(reasons.items(), key=lambda one: -one[1])[:3])
-            raise InputError(f"{name} has more bad lines ({bad:,}) than good ones ({good:,}): {why}; correct the file, "
-                             "map its columns with --columns, or read it all the same with --lenient")
+            harmed = damage.get(name)
+            what = f"{name} {harmed}: it" if harmed else name
+            mend = "fetch the file again" if harmed else "correct the file, map its columns with --columns"
+            raise InputError(f"{what} has more bad lines ({bad:,}) than good ones ({good:,}): {why}; {mend}, or read it "
+                             "all the same with --lenient")

@@ -14,11 +14,12 @@ from probes.requests.database import connect
 from probes.requests.plan import Plan, mapped_format, plan_of
 from probes.requests.queries import COLUMNS, columns_of
 from probes.requests.reading import Reading
-from probes.requests.recognise import format_of, head, named_format
+from probes.requests.recognise import UnknownFormat, format_of, head, named_format
 from probes.requests.shapes import Format, Head, RecordFormat
 from probes.requests.sources import Source, expand
 from probes.requests.table import Table
 from probes.requests.tokens import counter
+from profiles.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def loaded(names: Sequence[str], options: Options) -> Iterator[Loaded]:
     with tempfile.TemporaryDirectory(prefix="specadvise-") as folder, connect() as database:
         sources = expand(names, Path(folder))
         heads = [head(source) for source in sources]
-        forms = [_format(one, options) for one in heads]
+        forms = [_format(source, one, options) for source, one in zip(sources, heads, strict=True)]
         plans = [_plan(form, one, options) for form, one in zip(forms, heads, strict=True)]
         columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
         reading = Reading(Table(database, columns, len(sources)), count_tokens, options.model)
@@ -54,7 +55,22 @@ def loaded(names: Sequence[str], options: Options) -> Iterator[Loaded]:
         yield Loaded(reading, sources, forms, plans)
 
 
-def _format(found: Head, options: Options) -> Format:
+def _format(source: Source, found: Head, options: Options) -> Format:
+    try:
+        return _asked_or_recognised(found, options)
+    except UnknownFormat as error:
+        damage = source.damage or (_MISNAMED if source.compression == "none" and source.shown.endswith(_PACKED) else "")
+        if not damage:
+            raise
+        raise InputError(f"{source.shown} {damage}; what was read of it is of no known format: fetch the file again"
+                         ) from error
+
+
+_PACKED = (".gz", ".gzip", ".zst")
+_MISNAMED = "is named as a packed file and does not begin as one"
+
+
+def _asked_or_recognised(found: Head, options: Options) -> Format:
     if options.columns is not None:
         return mapped_format(options.columns, found)
     return named_format(options.format) if options.format is not None else format_of(found)

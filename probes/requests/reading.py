@@ -51,6 +51,9 @@ class Reading:
         self.notes[shown(text)] = None
 
     def refuse(self, reason: str, count: int, source: Source, lines: Iterable[int] = ()) -> None:
+        if source.damage:
+            # What a line is no longer says less than what happened to its file.
+            reason = f"{reason}, in a damaged file"
         self.bad[reason] += count
         places = self.places.setdefault(reason, [])
         places += [f"{source.shown}:{line}" for line in list(lines)[:max(0, PLACES_NAMED - len(places))]]

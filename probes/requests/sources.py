@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from probes.requests import zstd
+from profiles import gunzip
 from profiles.errors import InputError
+from profiles.gunzip import GZIP, PIECE, gunzipped
 from profiles.reading import file_key, refuse_no_file
 
 Compression = Literal["none", "gzip", "zstd"]
@@ -24,19 +26,11 @@ HEAD_BYTES = 1 << 18
 DOCUMENT_BYTES = 512 << 20
 """The largest JSON document that is not a list: it is parsed as a whole."""
 _CHUNK = 1 << 20
-_PIECE = 1 << 16
 _ZSTD_LINE = 32 << 20
-ENDS_EARLY = "ends early: what could be unpacked of it was read"
-_WRONG_SUM = "fails its own checksum, some of it is damaged: what could be unpacked of it was read"
-_BROKEN = "is damaged inside: what could be unpacked before that was read"
-_FOREIGN = "holds something else behind its end, which was left out"
-_SUM_ERRORS = ("incorrect data check", "incorrect length check")
-"""What zlib says where all of a gzip file could be unpacked and is not what was packed."""
+ENDS_EARLY = f"{gunzip.ENDS_EARLY}: what could be unpacked of it was read"
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What a compressed file that is cut or damaged raises while it is read."""
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
-_GZIP_BITS = 31
-"""zlib's word for a gzip file with its head and checksum."""
+_PARQUET = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -47,6 +41,8 @@ class Source:
     shown: str
     compression: Compression = "none"
     notes: tuple[str, ...] = ()
+    damage: str = ""
+    """What is wrong with it as a packed file, to go behind its name; empty where nothing is."""
 
     @property
     def size(self) -> int:
@@ -60,6 +56,12 @@ class Source:
     def noted(self, what: str) -> Source:
         """The same with one more note, which begins with its name."""
         return replace(self, notes=(*self.notes, f"{self.name} {what}"))
+
+    def harmed(self, fault: str, line: int) -> Source:
+        """The same, of which no more than up to this line could be unpacked, or all of it with damage in it."""
+        where = (f"{fault}, some of its {max(1, line - 1):,} lines are damaged" if fault == gunzip.WRONG_SUM
+                 else f"{fault}, in line {line:,}")
+        return replace(self.noted(f"{where}: what could be unpacked of it was read"), damage=where)
 
 
 def expand(names: Sequence[str], folder: Path) -> list[Source]:
@@ -111,7 +113,7 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
         raise InputError(f"cannot read {shown}: {error.strerror or error}; check the path and its "
                          "permissions") from error
     source = Source(path, shown)
-    if start.startswith(_GZIP):
+    if start.startswith(GZIP):
         source = _sound_gzip(replace(source, compression="gzip"), folder)
     elif start.startswith(zstd.MAGIC):
         source = _said_zstd(replace(source, compression="zstd"))
@@ -151,17 +153,24 @@ def _said_zstd(source: Source) -> Source:
 
 
 def _sound_gzip(source: Source, folder: Path) -> Source:
-    """The file where it unpacks to its end, else a copy of what can be unpacked of it, and why. No reader of gzip that
-    is used here says all of that, and reading it through costs less than reading what is in it."""
+    """The file where it unpacks to its end, else a copy of what can be unpacked of it, and why. Reading it through
+    costs less than reading what is in it."""
     if _copied(_gunzipped(source), lambda part: None) is None:
         return source
-    copy = folder / f"unpacked-{len(os.listdir(folder))}"
+    copy, lines = folder / f"unpacked-{len(os.listdir(folder))}", 1
     with copy.open("wb") as kept:
-        fault = _copied(_gunzipped(source), kept.write)
+        def keep(part: bytes) -> None:
+            nonlocal lines
+            lines += part.count(b"\n")
+            kept.write(part)
+
+        fault = _copied(_gunzipped(source), keep)
     if not copy.stat().st_size:
         raise damaged(source, "gzip")
     source = replace(source, path=copy, compression="none")
-    return source.noted(fault) if fault else source
+    if fault == gunzip.FOREIGN:
+        return source.noted(f"{fault}, which was left out")
+    return source.harmed(fault, lines) if fault else source
 
 
 def _copied(parts: Generator[bytes, None, str | None], write: Callable[[bytes], object]) -> str | None:
@@ -175,38 +184,8 @@ def _copied(parts: Generator[bytes, None, str | None], write: Callable[[bytes], 
 
 
 def _gunzipped(source: Source) -> Generator[bytes, None, str | None]:
-    """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged. Returns what is wrong
-    with it; None where nothing is, nothing at all where only zeros fill it up."""
-    unpacker, begun, members, filled = zlib.decompressobj(wbits=_GZIP_BITS), False, 0, False
     with source.path.open("rb") as packed:
-        for rest in iter(lambda: packed.read(_PIECE), b""):
-            while rest:
-                rest = rest if begun else rest.lstrip(b"\0")
-                if filled := not rest:
-                    break
-                before = unpacker.copy()
-                try:
-                    part = unpacker.decompress(rest)
-                except zlib.error as error:
-                    # Of a piece with damage in it nothing is unpacked: byte by byte what stands before the damage is.
-                    saved = b"".join(_bytewise(before, rest))
-                    yield saved
-                    if members and not begun and not saved:
-                        return _FOREIGN
-                    return _WRONG_SUM if any(one in str(error) for one in _SUM_ERRORS) else _BROKEN
-                yield part
-                begun, rest = not unpacker.eof, unpacker.unused_data if unpacker.eof else b""
-                if unpacker.eof:
-                    unpacker, members = zlib.decompressobj(wbits=_GZIP_BITS), members + 1
-    return ENDS_EARLY if begun else "" if filled else None
-
-
-def _bytewise(unpacker: Any, rest: bytes) -> Iterator[bytes]:
-    for place in range(len(rest)):
-        try:
-            yield unpacker.decompress(rest[place:place + 1])
-        except zlib.error:
-            return
+        return (yield from gunzipped(iter(lambda: packed.read(PIECE), b"")))
 
 
 def _transcoded(source: Source, encoding: str, folder: Path) -> Source:

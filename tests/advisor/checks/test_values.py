@@ -37,7 +37,7 @@ def codes(values: dict[str, Any], version: str = "0.32.0", gpu: str = "H100") ->
     {"tensor_parallel_size": "two"}, {"max-model-len": -7}, {"max-model-len": "long"}, {"dtype": "float17"},
     {"kv-cache-dtype": "fp9"}, {"enforce-eager": 1}, {"enable-lora": [True]},
     {"max-num-batched-tokens": "8q"}, {"compilation-config": "{not json"}, {"block-size": 0},
-    {"cudagraph-capture-sizes": ["one", "two"]},
+    {"cudagraph-capture-sizes": ["one", "two"]}, {"model": {"a": "b"}}, {"model": ["a", "b"]}, {"tokenizer": {"a": 1}},
 ])
 def test_a_value_that_the_option_does_not_take_is_an_error(values: dict[str, Any]) -> None:
     assert ("SPD112", "error") in codes(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +372,33 @@ def test_whole_emojis_are_no_reason_to_read_a_log_in_python(tmp_path: Path) -> N
     path = Path(jsonl(tmp_path / "s.jsonl", rows))
     assert b"\\ud83d" in path.read_bytes()
     assert misread._HALF.search(path.read_bytes()) is None
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:400], b"prompt_tokens,output_tokens\n" + b"".join(
+    b"%d,%d\n" % (random.Random(i).randrange(1, 9999), i) for i in range(2000))])
+def test_a_flipped_byte_of_a_packed_log_is_told_as_damage_with_the_line_where_reading_stopped(tmp_path: Path,
+                                                                                              rows: bytes) -> None:
+    packed, told = gzip.compress(rows, mtime=0), 0
+    for place in range(12, len(packed), max(1, len(packed) // 40)):
+        spoilt = bytearray(packed)
+        spoilt[place] ^= 0x55
+        path = write(tmp_path / "m.jsonl.gz", bytes(spoilt))
+        try:
+            found = probe(path)
+        except InputError as error:
+            said = str(error)
+        else:
+            said = next(note for note in found.notes if note.startswith("m.jsonl.gz "))
+            assert not {"not JSON", "not UTF-8", "not CSV"} & set(found.skipped)
+        assert re.search(r"is damaged inside, in line|fails its own checksum, some of its|ends early, in line|"
+                         r"is a damaged gzip file", said), (place, said)
+        told += "line" in said
+    assert told > 20
+
+
+def test_a_file_that_is_called_packed_and_begins_as_something_else_is_told_so(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(ROWS))
+    packed[0] ^= 0x10
+    with pytest.raises(InputError, match=r"m\.jsonl\.gz is named as a packed file and does not begin as one"):
+        probe(write(tmp_path / "m.jsonl.gz", bytes(packed)))
+    assert probe(write(tmp_path / "n.jsonl.gz", ROWS)).requests == 3000
