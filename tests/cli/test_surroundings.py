@@ -188,3 +188,18 @@ def test_an_out_folder_that_a_file_has_replaced_meanwhile_is_one_sentence(
     assert ran.returncode == 2
     assert ran.stderr.splitlines()[-1].startswith("specadvise: cannot write out/")
     assert (folder / "out").read_text() == "in the way"
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_reader_that_is_gone_is_no_failure_of_any_command(folder: Path, words: list[str]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        ran = subprocess.run([sys.executable, "-m", "advisor.cli.main", *words], cwd=folder, stdout=writes, text=True,
+                             stderr=subprocess.PIPE, check=False, timeout=300,
+                             env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"})
+    finally:
+        os.close(writes)
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "Broken pipe" not in ran.stderr

@@ -23,7 +23,8 @@ from profiles.errors import InputError
     ('{"prompt_len": -1,\n "output_len": "x"}', "w.json:2: output_len is 'x': expected a whole number"),
     ("[1]", "w.json:1: the workload is a list: expected a JSON object with concurrency,"),
     ("7", "w.json:1: the workload is 7: expected a JSON object"),
-    ('{"concurrency": 8,}', "w.json:1: not JSON ("), ('{\n"a" 1}', "w.json:2: not JSON (a colon is missing behind a key)"),
+    ('{"concurrency": 8,}', "w.json:1: not JSON ("),
+    ('{\n"a" 1}', "w.json:2: not JSON (a colon is missing behind a key)"),
     ('{"concurrency": 1, "concurrency": 2}', "key 'concurrency' stands twice in the same mapping; keep one"),
     ('{"concurrency": NaN}', "NaN is no JSON number"), ("[" * 100_000, "nested too deeply"),
 ])
