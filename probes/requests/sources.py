@@ -116,7 +116,7 @@ def _prepared(path: Path, shown: str, folder: Path) -> Source:
     if start.startswith(GZIP):
         source = _sound_gzip(replace(source, compression="gzip"), folder)
     elif start.startswith(zstd.MAGIC):
-        source = _said_zstd(replace(source, compression="zstd"))
+        source = _said_zstd(replace(source, compression="zstd"), folder)
     first = head_of(source, 4)
     if not first.strip():
         _refuse_blank(source)
@@ -144,12 +144,43 @@ def first_line(source: Source, error: Exception) -> str:
     return str(error).splitlines()[0].replace(str(source.path), source.name)[:160]
 
 
-def _said_zstd(source: Source) -> Source:
+def _said_zstd(source: Source, folder: Path) -> Source:
+    try:
+        if head_of(source, 1):
+            return source if zstd.is_whole(source.path) else source.noted(ENDS_EARLY)
+    except InputError:
+        return _sound_zstd(source, folder)
     if zstd.is_whole(source.path):
         return source
-    if not head_of(source, 1):
+    raise damaged(source, "zstd")
+
+
+def _sound_zstd(source: Source, folder: Path) -> Source:
+    """A copy of the longest beginning that can be unpacked: the table engine gives up a file with damage in it as a
+    whole, and takes one that is cut between two blocks for all there is."""
+    copy, ends = folder / f"unpacked-{len(os.listdir(folder))}", zstd.block_ends(source.path)
+
+    def unpacks(blocks: int) -> bool:
+        with source.path.open("rb") as packed, copy.open("wb") as kept:
+            kept.write(packed.read(ends[blocks - 1]))
+        try:
+            with opened(replace(source, path=copy)) as stream:
+                return all(True for _ in iter(lambda: stream.read(_CHUNK), b""))
+        except InputError:
+            return False
+
+    good, bad = 0, 1
+    while bad <= len(ends) and unpacks(bad):
+        good, bad = bad, 2 * bad
+    bad = min(bad, len(ends) + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if unpacks(middle) else (good, middle)
+    if not good or not unpacks(good):
         raise damaged(source, "zstd")
-    return source.noted(ENDS_EARLY)
+    with opened(replace(source, path=copy)) as stream:
+        lines = sum(part.count(b"\n") for part in iter(lambda: stream.read(_CHUNK), b""))
+    return replace(source, path=copy).harmed(gunzip.BROKEN, lines)
 
 
 def _sound_gzip(source: Source, folder: Path) -> Source:

@@ -69,13 +69,13 @@ def test_servers_are_watched_for_a_time_that_is_one(tmp_path: Path, capsys: pyte
         refused(capsys, *command, str(tmp_path / "p.prom"), option, value)
 
 
-@pytest.mark.parametrize("key", ["sk-abcdef0123456789", "hf_abcdefghij0123456789", "ABCDEFGHIJKL0", "not a name", ""])
+@pytest.mark.parametrize("key", ["sk-abcdef0123456789", "hf_abcdefghij0123456789", "ABCDEFGHIJKL0", "not a name"])
 @pytest.mark.parametrize("command", [["probe", "server", "http://127.0.0.1:9"],
                                      ["verify", "record.json", "http://127.0.0.1:9"]])
 def test_a_key_given_in_place_of_a_variables_name_is_never_shown(capsys: pytest.CaptureFixture[str], key: str,
                                                                  command: list[str]) -> None:
     said = refused(capsys, *command, "--token-env", key)
-    assert not key or key not in said
+    assert key not in said
     assert "environment variable" in said
 
 

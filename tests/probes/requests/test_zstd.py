@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from probes.requests import probe_requests
-from probes.requests.zstd import is_whole
+from probes.requests.zstd import block_ends, is_whole
+from profiles.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +47,36 @@ def test_what_can_be_unpacked_is_read_and_the_missing_end_is_said(packed: bytes,
     part = probe_requests([str(path)])
     assert 1000 < part.requests < 6000
     assert any("ends early" in note for note in part.notes)
+
+
+def test_a_file_with_damage_in_it_gives_what_stands_before_that_and_says_in_which_line_reading_stopped(
+        packed: bytes, tmp_path: Path) -> None:
+    path, told = tmp_path / "a.zst", 0
+    for place in range(len(packed) // 5, len(packed), len(packed) // 12):
+        spoilt = packed[:place] + bytes(40) + packed[place + 40:]
+        path.write_bytes(spoilt)
+        try:
+            found = probe_requests([str(path)])
+        except InputError as error:
+            assert re.search("is a damaged zstd file|is damaged inside, in line|ends early", str(error)), place
+            continue
+        notes = [note for note in found.notes if note.startswith("a.zst ")]
+        assert notes, place
+        told += any("is damaged inside, in line" in note for note in notes)
+        assert found.requests <= 6000
+    assert told
+
+
+def test_blocks_end_where_a_file_can_be_cut(packed: bytes, tmp_path: Path) -> None:
+    path, before = tmp_path / "a.zst", -1
+    path.write_bytes(packed)
+    ends = block_ends(path)
+    assert 2 < len(ends)
+    assert ends == sorted(ends)
+    assert ends[-1] <= len(packed)
+    for end in ends:
+        path.write_bytes(packed[:end])
+        found = probe_requests([str(path)]).requests
+        assert found >= before
+        before = found
+    assert before == 6000
