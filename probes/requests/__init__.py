@@ -76,5 +76,5 @@ def _refuse_unreadable(lines: dict[str, tuple[int, int]], reasons: dict[str, int
             harmed = damage.get(name)
             what = f"{name} {harmed}: it" if harmed else name
             mend = "fetch the file again" if harmed else "correct the file, map its columns with --columns"
-            raise InputError(f"{what} has more bad lines ({bad:,}) than good ones ({good:,}): {why}; {mend}, or read it "
-                             "all the same with --lenient")
+            raise InputError(f"{what} has more bad lines ({bad:,}) than good ones ({good:,}): {why}; {mend}, or read "
+                             "it all the same with --lenient")

@@ -21,8 +21,8 @@ def is_whole(path: Path) -> bool:
 
 
 def block_ends(path: Path) -> list[int]:
-    """Where the blocks end that are there whole, in bytes from the file's beginning: it can be cut behind each, and what
-    stands before it is then unpacked without the rest."""
+    """Where the blocks end that are there whole, in bytes from the file's beginning: it can be cut behind each, and
+    what stands before it is then unpacked without the rest."""
     found: list[int] = []
     _walked(path, found.append)
     return found
