@@ -9,37 +9,12 @@ import contextlib
 import errno
 import io
 import os
-import signal
 import sys
-from types import FrameType
 from typing import NoReturn, TextIO
 
-from advisor.cli.interrupts import NUMBERS
+from advisor.cli import interrupts
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, EXIT_USAGE, SpecadviseError
 from profiles.printable import masked, plain
-
-_interrupts: list[int] = []
-"""Signals seen: an import that one breaks into may turn the KeyboardInterrupt into an error of its own."""
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """SIGTERM and SIGHUP end like Ctrl-C, so that children are reaped and what was measured is kept."""
-    _interrupts.append(signum)
-    raise KeyboardInterrupt
-
-
-def _install_signals() -> None:
-    for number in NUMBERS:
-        # nohup ignores SIGHUP on purpose, a shell's background job SIGINT.
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _interrupt)
-
-
-def _ignore_signals() -> None:
-    """What is decided stands: a signal while the interpreter leaves would only put its own code in place of it."""
-    for number in NUMBERS:
-        if signal.getsignal(number) is _interrupt:
-            signal.signal(number, signal.SIG_IGN)
 
 
 def _open_streams() -> None:
@@ -91,15 +66,14 @@ def main(argv: list[str] | None = None) -> None:
     # A second Ctrl-C while leaving adds nothing but a traceback.
     with contextlib.suppress(KeyboardInterrupt):
         try:
-            _interrupts.clear()
             # Before anything is imported: what comes until then ends the process as the system does it.
-            _install_signals()
+            interrupts.take_over()
             code = _run(sys.argv[1:] if argv is None else argv)
             if argv is None:
-                _ignore_signals()
+                interrupts.ignore()
         except KeyboardInterrupt:
             code = EXIT_PROBE_FAILED
-            _ignore_signals()
+            interrupts.ignore()
             _complain("interrupted")
             if argv is None:
                 _leave(code)
@@ -127,7 +101,7 @@ def _run(arguments: list[str]) -> int:
 
         from advisor.cli.group import Interrupted, ReaderGone, cli
     except Exception:
-        if _interrupts:
+        if interrupts.seen:
             raise KeyboardInterrupt from None
         raise
     debug = "--debug" in arguments or os.environ.get("SPECADVISE_DEBUG") == "1"
@@ -168,7 +142,7 @@ def _run(arguments: list[str]) -> int:
                       "again")
         return EXIT_USAGE
     except Exception as error:
-        if _interrupts:
+        if interrupts.seen:
             raise KeyboardInterrupt from None
         if debug:
             raise
