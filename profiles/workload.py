@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from profiles.mistakes import given
 from profiles.schema import Load, MeanTokens, Schema, Share, number, shown
 
 _MAX_SHARE = 10**9
@@ -143,9 +144,9 @@ class Workload(Schema):
             raise ValueError("expected a task name, a list of names, or a mapping of name to share")
         shares: dict[Task, float] = {}
         for name, share in value.items():
-            task = name if isinstance(name, Task) else parse_task(str(name))
+            task = name if isinstance(name, Task) else parse_task(name if isinstance(name, str) else given(name))
             if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= _MAX_SHARE:
-                raise ValueError(f"share of task {task.value!r} is {shown(share)}: expected a number from 0 to "
+                raise ValueError(f"share of task {task.value!r} is {given(share)}: expected a number from 0 to "
                                  f"{_MAX_SHARE:,}")
             shares[task] = shares.get(task, 0.0) + float(share)
         total = sum(shares.values())
