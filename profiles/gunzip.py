@@ -28,6 +28,8 @@ def gunzipped(pieces: Iterable[bytes]) -> Generator[bytes, None, str | None]:
     """What can be unpacked of a gzip file, member by member, up to where it is cut or damaged. Returns what is wrong
     with it, one of the names above; None where nothing is."""
     unpacker, begun, members, filled = zlib.decompressobj(wbits=_WITH_HEAD), False, 0, False
+    # Whether anything came of the member that is being unpacked.
+    gave = False
     for rest in pieces:
         while rest:
             rest = rest if begun else rest.lstrip(b"\0")
@@ -40,13 +42,14 @@ def gunzipped(pieces: Iterable[bytes]) -> Generator[bytes, None, str | None]:
                 # Of a piece with damage in it nothing is unpacked: byte by byte what stands before the damage is.
                 saved = b"".join(_bytewise(before, rest))
                 yield saved
-                if members and not begun and not saved:
+                if members and not gave and not saved:
                     return FOREIGN
                 return WRONG_SUM if any(one in str(error) for one in _SUM_ERRORS) else BROKEN
             yield part
+            gave = gave or bool(part)
             begun, rest = not unpacker.eof, unpacker.unused_data if unpacker.eof else b""
             if unpacker.eof:
-                unpacker, members = zlib.decompressobj(wbits=_WITH_HEAD), members + 1
+                unpacker, members, gave = zlib.decompressobj(wbits=_WITH_HEAD), members + 1, False
     return ENDS_EARLY if begun else FILLED if filled else None
 
 

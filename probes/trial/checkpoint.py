@@ -53,7 +53,8 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the checkpoint {self.path}: {json_problem(error)}; run without --resume") from error
+            raise InputError(f"cannot read the checkpoint {self.path}: {json_problem(error)}; run without "
+                             "--resume") from error
         try:
             raw = json.loads(text)
             version = raw.get("schema_version") if isinstance(raw, dict) else None

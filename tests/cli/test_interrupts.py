@@ -17,7 +17,7 @@ from advisor.cli import interrupts, output
 from advisor.cli.interrupts import NUMBERS, uninterrupted
 from advisor.cli.output import write_together
 
-OLD, NEW = ({name: text for name in ("a", "b", "c")} for text in ("old", "new"))
+OLD, NEW = (dict.fromkeys(("a", "b", "c"), text) for text in ("old", "new"))
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_wherever_a_signal_comes_the_set_is_whole_and_nothing_lies_beside_it(tmp
                 lines += 1
                 if lines == at + 1:  # noqa: B023 - called within this turn only
                     os.kill(os.getpid(), signal.SIGTERM)
-            return trace  # noqa: B023
+            return trace
 
         sys.settrace(trace)
         try:

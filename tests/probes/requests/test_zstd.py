@@ -56,14 +56,11 @@ def test_a_file_with_damage_in_it_gives_what_stands_before_that_and_says_in_whic
         spoilt = packed[:place] + bytes(40) + packed[place + 40:]
         path.write_bytes(spoilt)
         try:
-            found = probe_requests([str(path)])
+            notes = [note for note in probe_requests([str(path)]).notes if note.startswith("a.zst ")]
         except InputError as error:
-            assert re.search("is a damaged zstd file|is damaged inside, in line|ends early", str(error)), place
-            continue
-        notes = [note for note in found.notes if note.startswith("a.zst ")]
-        assert notes, place
-        told += any("is damaged inside, in line" in note for note in notes)
-        assert found.requests <= 6000
+            notes = [str(error)]
+        assert re.search("is a damaged zstd file|is damaged inside, in line|ends early", " ".join(notes)), place
+        told += "is damaged inside, in line" in " ".join(notes)
     assert told
 
 
@@ -71,7 +68,7 @@ def test_blocks_end_where_a_file_can_be_cut(packed: bytes, tmp_path: Path) -> No
     path, before = tmp_path / "a.zst", -1
     path.write_bytes(packed)
     ends = block_ends(path)
-    assert 2 < len(ends)
+    assert len(ends) > 2
     assert ends == sorted(ends)
     assert ends[-1] <= len(packed)
     for end in ends:
