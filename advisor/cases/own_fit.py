@@ -28,6 +28,8 @@ from profiles.yaml_lines import read_text
 SCHEMA = "specadvise-fit-1"
 FEWEST = 3
 """Comparisons below which an offset would be one trial's luck."""
+_MOST_OFFSET = 10.0
+"""Logarithms of ratios: nothing is off by a factor of twenty thousand."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,14 @@ def model_with(path: str | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({json_problem(error)}): expected {expected}") from None
     fleet = saved.get("fleet") if isinstance(saved, dict) and saved.get("schema") == SCHEMA else None
-    if not isinstance(fleet, dict) or not isinstance(fleet.get("offset"), float):
+    methods = fleet.get("by_method") if isinstance(fleet, dict) else None
+    if not isinstance(methods, dict) or not all(map(_is_offset, (fleet.get("offset"), *methods.values()))):
         raise InputError(f"{path}: is no refit of this tool: expected what `specadvise fit -o` wrote")
     return replace(model, residual={**model.residual, "fleet": fleet})
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST_OFFSET
 
 
 def points_of(evidence: Evidence) -> tuple[list[OwnPoint], str]:

@@ -6,6 +6,9 @@ Kept free of pydantic and numpy so that `specadvise --help` answers at once.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -34,6 +37,16 @@ class Interrupted(Exception):
 
 class ReaderGone(Exception):
     """A closed stdout or stderr on its way out of click, which would exit with 1: the code of failed checks."""
+
+
+@contextmanager
+def _past_click() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 class Group(click.Group):
@@ -70,14 +83,17 @@ def _refuse_empty(command: click.Command, ctx: click.Context, arguments: list[st
 class LazyGroup(Group):
     """Lists commands with their one-line help without importing them."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        # The help and the version are printed here already.
+        with _past_click():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         forget_inputs()
-        try:
+        with _past_click():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Interrupted from None
-        except BrokenPipeError:
-            raise ReaderGone from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)

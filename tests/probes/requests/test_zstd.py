@@ -56,11 +56,15 @@ def test_a_file_with_damage_in_it_gives_what_stands_before_that_and_says_in_whic
         spoilt = packed[:place] + bytes(40) + packed[place + 40:]
         path.write_bytes(spoilt)
         try:
-            notes = [note for note in probe_requests([str(path)]).notes if note.startswith("a.zst ")]
+            found = probe_requests([str(path)])
         except InputError as error:
-            notes = [str(error)]
-        assert re.search("is a damaged zstd file|is damaged inside, in line|ends early", " ".join(notes)), place
-        told += "is damaged inside, in line" in " ".join(notes)
+            said = [str(error)]
+        else:
+            # Frames without a checksum, as these are, may unpack to another text: its lines are then bad ones.
+            said = [*(note for note in found.notes if note.startswith("a.zst ")), *found.skipped]
+            assert found.requests <= 6000
+        assert said, place
+        told += bool(re.search("is damaged inside, in line|is a damaged zstd file", " ".join(said)))
     assert told
 
 
