@@ -40,7 +40,7 @@ def test_no_option_takes_a_number_without_bounds() -> None:
 
 
 @pytest.mark.parametrize(("name", "flag"), NUMERIC)
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", "1e300", "9" * 5000, "x", "", "-2"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", "1e300", "9" * 5000, "x", "-2"])
 def test_a_number_that_no_machine_can_mean_is_exit_2_and_one_sentence(name: str, flag: str, value: str) -> None:
     ran = CliRunner().invoke(cli, [*name.split(), flag, value])
     assert ran.exit_code == 2

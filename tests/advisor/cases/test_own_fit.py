@@ -50,7 +50,8 @@ def test_a_file_that_is_no_refit_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "part"), [
     ("[" * 10_000 + "]" * 10_000, "nested too deeply"), ("[" + "1," * 600_000 + "1]", "larger than"),
     ('{"schema": "specadvise-fit-1", "fleet": {"offset": NaN}}', "NaN"), ("{", "not JSON"),
-    ('{"schema": "specadvise-fit-1", "fleet": {"offset": 0.1, "by_method": {"ngram": {}}}}', "is no refit of this tool"),
+    ('{"schema": "specadvise-fit-1", "fleet": {"offset": 0.1, "by_method": {"ngram": {}}}}',
+     "is no refit of this tool"),
 ])
 def test_a_refit_that_no_fit_wrote_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
     path = tmp_path / "fitted.json"
