@@ -57,10 +57,11 @@ def model_with(path: str | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({json_problem(error)}): expected {expected}") from None
     fleet = saved.get("fleet") if isinstance(saved, dict) and saved.get("schema") == SCHEMA else None
-    methods = fleet.get("by_method") if isinstance(fleet, dict) else None
-    if not isinstance(methods, dict) or not all(map(_is_offset, (fleet.get("offset"), *methods.values()))):
+    known: dict[str, Any] = fleet if isinstance(fleet, dict) else {}
+    methods = known.get("by_method")
+    if not isinstance(methods, dict) or not all(map(_is_offset, (known.get("offset"), *methods.values()))):
         raise InputError(f"{path}: is no refit of this tool: expected what `specadvise fit -o` wrote")
-    return replace(model, residual={**model.residual, "fleet": fleet})
+    return replace(model, residual={**model.residual, "fleet": known})
 
 
 def _is_offset(value: object) -> bool:
