@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import click
 
 from advisor.cli.output import write_streamed
+from advisor.cli.result_file import STDOUT, ResultFile
 from profiles.errors import InputError
 from profiles.inputs import note_input
 from profiles.reading import refuse_no_file
@@ -62,13 +63,14 @@ def _write(rows: Iterable[dict[str, Any]], stream: TextIO) -> tuple[int, int]:
 
 @click.command()
 @click.argument("cases", metavar="CASES.jsonl")
-@click.option("-o", "--out", metavar="OUT.jsonl", help="Write the predictions there instead of to stdout.")
+@click.option("-o", "--out", type=ResultFile(stdout=True), metavar="OUT.jsonl",
+              help="Write the predictions there instead of to stdout.")
 @click.option("--model", "model_file", metavar="FITTED.json",
               help="Residuals refitted on your own trials (`specadvise fit`), in place of the published ones.")
 @click.option("--format", "format_", type=click.Choice(["json"]), default="json", show_default=True,
               help="One JSON object a line.")
 @click.option("-q", "--quiet", is_flag=True, help="No summary on stderr.")
-def predict(cases: str, out: str | None, model_file: str | None, format_: str, quiet: bool) -> None:
+def predict(cases: str, out: Path | None, model_file: str | None, format_: str, quiet: bool) -> None:
     """Predict the speed-up of every setup in CASES.jsonl (- reads stdin), with an 80 % interval.
 
     A case is one JSON object a line: gpu, target, method, k, one load (batch_size, concurrency or qps) and what else is
@@ -90,12 +92,12 @@ def predict(cases: str, out: str | None, model_file: str | None, format_: str, q
         if not count:
             raise InputError(f"{cases}: has no case: expected one JSON object a line, as docs/predict.md describes")
 
-    if out is None or out == "-":
+    if out is None or out == STDOUT:
         answer(sys.stdout)
     else:
         # They are read only while the answers are written.
         note_input(Path(cases))
-        write_streamed(Path(out), answer)
+        write_streamed(out, answer)
     if not quiet:
         ignored = unread.summary()
         if ignored:

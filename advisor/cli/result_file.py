@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,4 +36,11 @@ class ResultFile(_Path):
             place_of(path)
         except InputError as error:
             self.fail(str(error), param, ctx)
+        if str(value).endswith(os.sep):
+            self.fail(f"'{value}' names a folder, and the result is a file", param, ctx)
+        if ctx is not None and param is not None:
+            first = ctx.meta.setdefault(__name__, {}).setdefault(os.path.realpath(path), param)
+            if first is not param:
+                names = " and ".join(max(one.opts, key=len) for one in (first, param))
+                self.fail(f"{names} name one file, '{path}', and one result would replace the other: name two")
         return path

@@ -77,7 +77,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path, capsys: pytest.C
 
 def test_a_folder_is_refused_as_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("init", "--out", str(tmp_path), "--force") == 2
-    assert "is a folder" in capsys.readouterr().err
+    assert "a folder of that name is there" in capsys.readouterr().err
 
 
 def test_what_is_assumed_otherwise_when_left_out_is_no_default() -> None:

@@ -124,3 +124,23 @@ def test_a_key_that_was_given_in_place_of_another_value_is_not_shown(folder: Pat
     ran = specadvise(*words, key, cwd=folder)
     assert key not in ran.stdout + ran.stderr
     assert "internal error" not in ran.stderr
+
+
+def test_two_results_of_one_run_are_not_put_into_one_file(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(LINE) + "\n")
+    (tmp_path / "link").symlink_to("x.json")
+    ran = specadvise("probe", "requests", "log.jsonl", "--sample-prompts", "1", "--out", "x.json", "--save", "link",
+                     cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "--out and --save name one file" in ran.stderr or "--save and --out name one file" in ran.stderr
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("words", [["init", "--out", "new/"], ["predict", "-", "-o", "new/"],
+                                   ["probe", "requests", "log.jsonl", "--save", "new/"]])
+def test_a_name_that_ends_as_a_folders_does_is_no_file(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(LINE) + "\n")
+    ran = specadvise(*words, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "names a folder" in ran.stderr
+    assert not (tmp_path / "new").exists()
