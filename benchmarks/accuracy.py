@@ -122,6 +122,29 @@ def worst(found: Sequence[Scored], count: int = 10) -> str:
     return "\n".join(rows)
 
 
+_COLUMNS = (
+    "Columns: errors by their median and 90th percentile, and their mean (bias); the mean of the share of gains told "
+    "as gains and of losses told as losses (balanced), and the second of these (losses seen); the speed lost by going "
+    "on where a gain is predicted and staying off elsewhere (regret), and by going on everywhere (always on). The row "
+    "of a simple predictor has its own regret, and the same last one. `-`: nothing of the kind, or only gain or loss "
+    "is published and no size. A row that `predict` answers with an error is in no table."
+)
+
+
+def weak(by_kind: dict[str, list[Scored]]) -> str:
+    """In words what the tables would let a reader overlook."""
+    def of(kind: str, name: str) -> dict[str, float]:
+        return summary([s for s in by_kind[kind] if method(s.row.method).name == name])
+
+    drafts, heads = of("given", "draft_model"), of("not_given", "eagle3")
+    return (
+        f"Where it is weak: {100 - summary(by_kind['given'])['loss_recall']:.0f} % of the published losses are "
+        f"predicted as gains; draft models, of {drafts['n']:.0f} rows, are off by {drafts['median']:.0f} % (median), "
+        f"mostly predicted too slow; where the acceptance of an EAGLE-3 head is not known, 80 % intervals hold "
+        f"{heads['covered']:.0f} % of the measurements. A measurement of your own is worth more than any of it."
+    )
+
+
 def document(folds: Folds, models: dict[str, Model]) -> str:
     by_kind = {kind: predictions(folds, models, kind) for kind in KINDS}
     given = [s for s in by_kind["given"] if s.row.acceptance_length]
@@ -147,7 +170,7 @@ def document(folds: Folds, models: dict[str, Model]) -> str:
             f"publications); speed lost by the choice of method, draft and k predicted best: "
             f"{top_choice_regret(by_kind[kind]):.1f} %."
         )
-    parts += ["## Losses apart", _HEAD]
+    parts += [_COLUMNS, weak(by_kind), "## Losses apart", _HEAD]
     parts += [line(f"losses, {title}", [s for s in by_kind[kind] if s.true < 1]) for kind, title in KINDS.items()]
     parts += ["## Beside simple predictors (the same rows, acceptance given where published)", _HEAD]
     parts.append(line("this model", by_kind["given"]))

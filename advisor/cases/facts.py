@@ -325,8 +325,8 @@ def draft_facts(method_name: str, name: str | None, params_b: float | None, targ
     """The drafter of a method: its own shape where the catalog or the case gives one, else the usual for its kind.
 
     Raises:
-        InputError: a draft model whose size neither the catalog nor the case nor its name says, or that is larger than
-            its target.
+        InputError: a draft model whose size neither the catalog nor the case nor its name says, or any draft that is
+            said to be larger than its target.
     """
     found = _draft_or_why(method_name, name, params_b, target)
     if isinstance(found, str):
@@ -359,14 +359,13 @@ def draft_of(
         if billions is None and name is not None:
             raise InputError(f"draft is {name!r}, which the catalog does not know, and draft_params_b is null: "
                              f"expected its parameters in billions{near_models(name)}")
-        if billions is not None and billions * 1e9 > 1.001 * target.params:
-            raise InputError(f"draft is {name!r} of {billions:g} billion parameters and the target has "
-                             f"{target.params / 1e9:.3g}: the draft is larger than its target; were they swapped?")
+        _refuse_larger(name, billions, target)
         assumed = billions is None
         size = billions * 1e9 if billions else min(1.2e9, max(0.3e9, 0.02 * target.params))
         layers = float(shape.num_layers) if shape else 22.0 * (size / 1e9) ** 0.25
         kv = _kv_bytes(shape) if shape else layers * 2.0 * 8.0 * 96.0 * 2.0
         return DraftFacts(float(shape.active_params) if shape else size, 16.0, layers, kv, assumed)
+    _refuse_larger(name, params_b, target)
     if shape is not None:
         return DraftFacts(float(max(1, shape.active_params)), 16.0, float(max(1, shape.num_layers)), _kv_bytes(shape),
                           False)
@@ -380,6 +379,12 @@ def draft_of(
     if params_b is not None:
         return DraftFacts(params_b * 1e9 + head * (described.name != "eagle3"), 16.0, usual, width * usual, False)
     return DraftFacts(usual * dense_layer * 1.1 + head, 16.0, usual, width * usual, True)
+
+
+def _refuse_larger(name: str | None, billions: float | None, target: TargetFacts) -> None:
+    if billions is not None and billions * 1e9 > 1.001 * target.params:
+        raise InputError(f"draft is {name!r} of {billions:g} billion parameters and the target has "
+                         f"{target.params / 1e9:.3g}: the draft is larger than its target; were they swapped?")
 
 
 def _kv_bytes(shape: ModelShape) -> float:

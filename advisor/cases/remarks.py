@@ -34,8 +34,8 @@ HEAD_SHAPE = 0.2
 """The same for a head that the catalog does not know: they differ in layers and vocabulary."""
 
 _FORMATS = re.compile(
-    r"fp\d|bf16|fp16|bfloat|float|half|int\d|w\d+a\d+|\d-?bits?\b|awq|gptq|autoround|marlin|nf4|bnb|bitsandbytes|gguf|"
-    r"i?q\d|exl\d|hqq|aqlm|quip|torchao|compressed|modelopt|native|auto|none|unquantized|mxfp|nvfp|ternary|eager|e4m3|"
+    r"fp\d|bf16|b?float(?:8|16|32)?(?!\d)|half|int\d|w\d+a\d+|\d-?bits?\b|awq|gptq|autoround|marlin|nf4|bnb|bitsandbytes|"
+    r"gguf|i?q\d|exl\d|hqq|aqlm|quip|torchao|compressed|modelopt|native|auto|none|unquantized|mxfp|nvfp|ternary|eager|e4m3|"
     r"e5m2|quark|experts", re.IGNORECASE)
 _RELEASES = re.compile(r"\d+\.\d+|\bv[01]\b|20\d\d|main|nightly|latest|dev|branch|\bpr\b|image|[0-9a-f]{7}",
                        re.IGNORECASE)
@@ -60,7 +60,7 @@ def _names_odd(engine: str, version: str | None, dtype: str | None, quantization
     """Notes on names from which no release and no format can be read."""
     notes = []
     if engine not in ("vllm", "sglang"):
-        notes.append(f"engine is {engine!r}: priced as vLLM, which is what the step-time model knows, and SGLang")
+        notes.append(f"engine is {engine!r}: the step-time model knows vLLM and SGLang, and it is priced as vLLM")
     if version is not None and not _RELEASES.search(version):
         notes.append(f"engine_version is {version!r}, in which no release can be read: a usual one is assumed")
     elif version is not None and engine == "vllm" and _beyond(version):

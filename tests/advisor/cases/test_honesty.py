@@ -114,6 +114,7 @@ def test_a_draft_model_nobody_knows_is_asked_its_size() -> None:
 def test_a_draft_larger_than_its_target_is_refused_by_its_name_too() -> None:
     found = predicted(method="draft_model", target="Qwen/Qwen3-0.6B", draft="meta-llama/Llama-3.1-70B-Instruct")
     assert "larger than its target" in found["error"]
+    assert "larger than its target" in predicted(method="eagle3", draft_params_b=1000)["error"]
 
 
 # --- nulls and oddities ----------------------------------------------------------------------------------------------
@@ -127,6 +128,7 @@ def test_a_draft_larger_than_its_target_is_refused_by_its_name_too() -> None:
         ({"engine_version": "banana"}, "no release can be read"),
         ({"engine_version": "9.99.0"}, "after the newest known release"),
         ({"dtype": "banana"}, "no number format can be read"),
+        ({"dtype": "float99"}, "no number format can be read"),
         ({"quantization": "banana"}, "no number format can be read"),
         ({"quantization": "gguf"}, "how many bits"),
         ({"tensor_parallel": 8}, "n_gpus is 1"),
