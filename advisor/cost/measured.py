@@ -310,15 +310,16 @@ class MeasuredCost:
                 ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
             )
         total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
-        notes: tuple[str, ...] = ()
+        notes = self._beyond_timed(candidate.label, k, running)
         if total < base.ms:
             # A step that verifies drafts does all that a plain step does. Where it was timed shorter, one of the two
             # was timed beside other work: take the longer, and let the contradiction widen the interval.
             shorter = math.log(base.ms / total)
             spread = math.hypot(spread, shorter)
             if shorter > _NOTED_SHORTER:
-                notes = (f"the step was timed shorter ({total:.1f} ms) than a plain one ({base.ms:.1f} ms): one of "
-                         "them ran beside other work, so both are taken to be as long",)
+                notes = (*notes,
+                         f"the step was timed shorter ({total:.1f} ms) than a plain one ({base.ms:.1f} ms): one of "
+                         "them ran beside other work, so both are taken to be as long")
             total = base.ms
         # The split is the fit's, the sum is the cell's: parts are scaled so that they add up to what was timed.
         fitted = self._fitted(candidate.label, k, running, tokens, context_tokens)
@@ -333,6 +334,17 @@ class MeasuredCost:
             Source.MEASURED,
             notes,
         )
+
+    def _beyond_timed(self, arm: str, k: int, running: float) -> tuple[str, ...]:
+        """What to say of a step outside the loads and k at which the arm was timed: measured, but not there."""
+        timed = [cell for cell, _ in self._residuals[arm] if cell.k > 0]
+        if k == 0 or not timed:
+            return ()
+        ks, loads = ([min(of), max(of)] for of in ([c.k for c in timed], [c.running for c in timed]))
+        if ks[0] <= k <= ks[1] and 0.99 * loads[0] <= running <= 1.01 * loads[1]:
+            return ()
+        at_k, at_load = (" to ".join(f"{end:.0f}" for end in dict.fromkeys(ends)) for ends in (ks, loads))
+        return (f"its steps were timed at k={at_k} and {at_load} running, from which these follow",)
 
     def steps_ms(
         self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]

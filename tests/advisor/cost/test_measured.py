@@ -44,6 +44,14 @@ def test_uncertainty_grows_away_from_what_was_timed() -> None:
     assert at < between < beyond
 
 
+def test_a_step_outside_the_loads_and_k_that_were_timed_says_where_they_were() -> None:
+    model = fitted(cpu_trial(with_cells={(8, 5): STEP_MS[8, 5]}))
+    candidate = model.situation.candidates[0]
+    assert model.step(candidate, 8, 5, 5, 84).notes == ()
+    (said,) = model.step(candidate, 1, 4, 4, 84).notes
+    assert "timed at k=5 and 8 running" in said
+
+
 def test_an_idle_speculation_is_dearer_than_none_and_cheaper_than_a_loaded_one() -> None:
     model = fitted(cpu_trial())
     candidate = model.situation.candidates[0]
