@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli.output import place_of
-from profiles.errors import InputError
 
 if TYPE_CHECKING:
     _Path = click.ParamType[Path]
@@ -32,10 +31,7 @@ class ResultFile(_Path):
         path = Path(value)
         if self._stdout and path == STDOUT:
             return path
-        try:
-            place_of(path)
-        except InputError as error:
-            self.fail(str(error), param, ctx)
+        place_of(path)
         if str(value).endswith(os.sep):
             self.fail(f"'{value}' names a folder, and the result is a file", param, ctx)
         if ctx is not None and param is not None:

@@ -31,6 +31,22 @@ class Answer(NamedTuple):
     stderr: str
 
 
+def all_printed(terminal: int) -> bytes:
+    """What comes out of a pseudo-terminal until its other end is closed; closes this one."""
+    printed = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:
+            # Linux says so where others return nothing.
+            break
+        if not chunk:
+            break
+        printed += chunk
+    os.close(terminal)
+    return printed
+
+
 def exit_code(*arguments: object) -> int:
     """Runs the command to its end in this process; what it prints goes where this process's streams go."""
     with pytest.raises(SystemExit) as stop:

@@ -12,7 +12,7 @@ import pytest
 
 from advisor.report import render
 from tests.advisor.report import synthetic_record as synthetic
-from tests.cli.shell import ROOT, process, specadvise
+from tests.cli.shell import ROOT, all_printed, process, specadvise
 
 
 @pytest.fixture
@@ -101,16 +101,7 @@ def test_a_terminal_gets_colour_unless_it_refuses(saved, env, coloured):
         env={**base, "PYTHONUTF8": "1", **env},
     ) as child:
         os.close(other)
-        printed = b""
-        while True:
-            try:
-                chunk = os.read(main, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            printed += chunk
-    os.close(main)
+        printed = all_printed(main)
     assert child.returncode == 0
     assert b"SPECULATION ON" in printed
     assert (b"\x1b[" in printed) is coloured

@@ -16,7 +16,7 @@ import pytest
 
 from advisor.cli import output
 from tests.advisor.report import synthetic_record
-from tests.cli.shell import ROOT, process, specadvise
+from tests.cli.shell import ROOT, all_printed, process, specadvise
 
 LLAMA = ["--target", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100", "--concurrency", "2",
          "--vllm-version", "0.32.0",
@@ -98,16 +98,7 @@ def on_a_terminal(words: list[str], folder: Path, **environment: str) -> tuple[i
                              stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1",
                                                             "HF_HUB_OFFLINE": "1", **environment})
     os.close(other)
-    printed = b""
-    while True:
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:
-            break
-        if not chunk:
-            break
-        printed += chunk
-    os.close(main)
+    printed = all_printed(main)
     return child.wait(timeout=300), printed.decode("utf-8", "replace")
 
 
