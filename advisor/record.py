@@ -12,7 +12,7 @@ from advisor.checks.finding import CheckResult
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
-from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Source
+from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Setting, Source
 from profiles.workload import Workload
 
 
@@ -172,7 +172,7 @@ class Decision(Schema):
     draft: str | None
     k: int | None
     """k at the load decided for: what the speed-up is of. The largest k of a schedule may be larger."""
-    settings: dict[str, bool | int | float] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)
     schedule: tuple[tuple[int, int, int], ...] | None
     """k by batch size, [start, end, k] inclusive; null where this release, runner or method does not honour it."""
     running: int

@@ -24,6 +24,7 @@ from profiles.schema import (
     PositiveSeconds,
     RequestLimit,
     Schema,
+    Setting,
     TokenLimit,
     Watts,
     Whole,
@@ -125,14 +126,6 @@ class Hardware(Schema):
 _K_BOUNDS = f"k must hold numbers between 1 and {MAX_K} (no speculation is the candidate `none`)"
 
 
-def _setting(value: object) -> object:
-    # Looked at before int and float are tried: two failures of a union would be two sentences for one mistake.
-    if not isinstance(value, (bool, int, float)) or not abs(value) <= MAX_TOKENS:
-        raise PydanticCustomError("setting", "a switch, or a number of at most {most}",
-                                  {"most": f"{MAX_TOKENS:,}"})
-    return value
-
-
 def _range_of(text: str) -> tuple[int, ...]:
     """The numbers of `3` or `1-5`. The ends are looked at before the range is built: it may be a billion long."""
     found = re.fullmatch(r"\s*([0-9]+)\s*(-)?\s*([0-9]+)?\s*", text)
@@ -177,7 +170,7 @@ class Candidate(Schema):
     catalog has for the target are taken."""
     k: Ks = (1, 2, 3, 4, 5)
     """Numbers of speculative tokens to look at: a list, or a string like "1-5"."""
-    settings: dict[str, Annotated[bool | int | float, BeforeValidator(_setting)]] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)
     """Further keys of the method, e.g. prompt_lookup_max; values are swept only where a list is allowed."""
     tensor_parallel_size: Gpus | None = None
     """GPUs the draft is split over: 1 or the target's."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from profiles.schema import Amount, Count, Quantity, Running, Schema, Share, Speculated, number
+from profiles.schema import Amount, Count, Quantity, Running, Schema, Setting, Share, Speculated, number
 from profiles.workload import Lengths, Task
 
 Length = Annotated[float, Field(ge=1, le=65), number]
@@ -37,7 +37,7 @@ class AcceptanceCurve(Schema):
 
     method: str
     draft: str | None = None
-    settings: dict[str, bool | int | float] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)
     """Every setting of the method, the engine's defaults written out."""
     requests: Count
     by_k: tuple[AcceptancePoint, ...]
@@ -55,7 +55,7 @@ class BestSetting(Schema):
     k: Speculated
     method: str
     draft: str | None = None
-    settings: dict[str, bool | int | float] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)
     acceptance_length: Quantity
     drafted_tokens: Amount
 

@@ -97,6 +97,17 @@ Ms = Annotated[float, Field(ge=0, le=MAX_SECONDS * 1000), number]
 """Milliseconds that were seen."""
 
 
+def _switch_or_number(value: object) -> object:
+    # Looked at before any of the three is tried: three failures of a union would be three sentences for one mistake.
+    if not isinstance(value, (bool, int, float)) or not abs(value) <= MAX_TOKENS:
+        raise PydanticCustomError("setting", "a switch, or a number of at most {most}", {"most": f"{MAX_TOKENS:,}"})
+    return value
+
+
+Setting = Annotated[bool | int | float, BeforeValidator(_switch_or_number)]
+"""A further key of a method, e.g. the value of prompt_lookup_max."""
+
+
 class Source(str, Enum):
     """Where a number comes from, from strongest to weakest."""
 

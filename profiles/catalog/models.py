@@ -11,7 +11,7 @@ from pydantic import Field
 from profiles.catalog.compiled import compiled
 from profiles.catalog.quantization import Quantization, quantization_of_name
 from profiles.catalog.shapes import ModelShape
-from profiles.schema import Schema
+from profiles.schema import Schema, Setting
 
 
 class DraftHead(Schema):
@@ -21,7 +21,7 @@ class DraftHead(Schema):
     """HF id of the head."""
     method: str
     """vLLM's name of the method; a method that vLLM has not (dflare) keeps its own."""
-    settings: dict[str, int | float | bool] = Field(default_factory=dict)
+    settings: dict[str, Setting] = Field(default_factory=dict)
     """Further speculative-config keys the head needs (P-EAGLE: parallel_drafting)."""
     targets: tuple[str, ...]
     """HF ids of the targets it was trained for; it is worth nothing on any other."""
