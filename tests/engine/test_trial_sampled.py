@@ -17,7 +17,9 @@ POISON = {"MALLOC_PERTURB_": "85"}
 
 
 def measure(cpu_pair, repair):
-    stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft)], temperature=1.0, repair_known_faults=repair)
+    # As many seats as the trial's own probe of the distribution fills at once.
+    stated = deployment(cpu_pair.draft, [draft_model(cpu_pair.draft)], temperature=1.0, seats=32,
+                        repair_known_faults=repair)
     stated = stated.model_copy(update={"engine": stated.engine.model_copy(update={"env": POISON})})
     return run_trial(plan_of(stated), choose=lambda trial: None, stop=lambda pairs: None, progress=Watch())
 

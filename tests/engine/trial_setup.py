@@ -22,12 +22,12 @@ def draft_model(draft: Path, k: str = "1-3") -> dict[str, Any]:
     return {"method": "draft_model", "draft": str(draft), "k": k}
 
 
-def deployment(target: Path, candidates: list[dict[str, Any]], *, temperature: float = 0.0,
+def deployment(target: Path, candidates: list[dict[str, Any]], *, temperature: float = 0.0, seats: int = 8,
                **trial: Any) -> Deployment:
     """Two requests at once of code, twelve tokens each: as short as a trial can be and still tell something."""
     return Deployment.model_validate({
         "target": str(target),
-        "engine": {"dtype": "bfloat16", "enforce_eager": True, "max_model_len": 768, "max_num_seqs": 8},
+        "engine": {"dtype": "bfloat16", "enforce_eager": True, "max_model_len": 768, "max_num_seqs": seats},
         "hardware": {"gpu": "cpu", "memory_gib": 1},
         "candidates": candidates,
         "workload": {"concurrency": 2, "tasks": ["code"], "sampling": {"temperature": temperature}},
