@@ -342,6 +342,8 @@ class TrialEvidence(Schema):
     """Human description: processor or GPU, threads, memory."""
     target: str
     target_config_hash: str | None = None
+    """sha256 over the target's config.json and its weight files' names and sizes, for whoever compares two trials of
+    one name."""
     temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
     max_tokens: Count
     prompts: PromptSummary

@@ -62,10 +62,6 @@ class Deployed:
     def data_parallel(self) -> int:
         return self.whole("data-parallel-size", 1) or 1
 
-    @property
-    def expert_parallel(self) -> bool:
-        return self.switch("enable-expert-parallel") is True
-
     # --- sizes --------------------------------------------------------------------------------------------------
     @cached_property
     def defaults(self) -> Limits:

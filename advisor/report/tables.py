@@ -312,7 +312,7 @@ def provenance_table(record: Record) -> Table:
         *(("draft", _model_words(d.id, d.revision, d.config_hash, d.origin)) for d in p.drafts),
         ("engine", f"vLLM {p.vllm_version}, runner {p.runner}, tensor parallel {target.engine.tensor_parallel_size}"),
         ("hardware", f"{p.gpu_count} × {p.gpu}" if p.gpu_count else p.gpu),
-        ("step times from", p.cost_source),
+        ("step times", p.cost_source),
         ("written", f"{p.created_at} by specadvise {p.tool_version}, record schema {record.schema_version}"),
     ]
     return Table(("what", "value"), tuple((name, plain(value)) for name, value in rows))

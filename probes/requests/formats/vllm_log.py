@@ -18,7 +18,6 @@ _STAMP = re.compile(r"\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?:\d{4}-)?(\d\d-\
 _WRAPPED_STAMP = re.compile(r"\b\d{4}-(\d\d-\d\d)[T ](\d\d:\d\d:\d\d)")
 """Of what passes a log on (containers, journals), where the engine writes no time of its own."""
 _POST = re.compile(r'"POST (/v1/(?:chat/completions|completions|responses|messages)|/generate)[^"]*" (\d{3})')
-_OTHER_POST = re.compile(r'"POST (/[^ "]*)[^"]*" (\d{3})')
 _NUMBER, _COUNT = r"(\d{1,15}(?:\.\d{1,15})?)", r"(\d{1,15})"
 _SPEED = re.compile(
     rf"(?:Engine (\d{{1,9}}): )?Avg prompt throughput: {_NUMBER} tokens/s, Avg generation throughput: {_NUMBER} "
@@ -67,7 +66,6 @@ class Speed:
 class _Log:
     posts: int = 0
     failed: int = 0
-    other_posts: int = 0
     requests: int = 0
     starts: int = 0
     versions: dict[str, None] = field(default_factory=dict)
@@ -119,8 +117,6 @@ def _line(log: _Log, line: str) -> Iterator[Found]:
     elif (found := _POST.search(line)) is not None:
         log.posts += found[2].startswith("2")
         log.failed += not found[2].startswith("2")
-    elif _OTHER_POST.search(line):
-        log.other_posts += 1
     elif (found := _INIT.search(line)) is not None:
         log.starts += 1
         log.versions[found[1]] = None
