@@ -12,6 +12,7 @@ from advisor.cost.step import runner_for
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice, best_cell, decide
 from advisor.draft_map import draft_map
+from advisor.larger_k import larger_k
 from advisor.observed import unused_evidence
 from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
@@ -109,16 +110,17 @@ def _settle(situation: Situation) -> _Settled:
     refused = "; ".join(deployment_errors(situation))
     while True:
         choice = decide(pricing, refused)
-        reasons = (*write_reasons(pricing, choice, refused), *left_out(pricing, choice))
+        best, measured = choice.best, _measured(pricing, choice)
+        deeper = larger_k(pricing, best, measured) if best is not None and not choice.blocked else None
+        reasons = (*write_reasons(pricing, choice, refused), *([deeper] if deeper else []), *left_out(pricing, choice))
         decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
-        best = choice.best
         # The engine sizes its memory for the k it is started with, the largest of a schedule.
         runs = best is not None and choice.blocked != "unusable"
         memory = pricing.plan(best.candidate, choice.k_loaded) if best is not None and runs else (
             pricing.plan(NO_SPECULATION, 0))
         emitted = emit(decision, situation, memory, decision.reasons)
         checklist = check_text(emitted.vllm_yaml, emitted.env,
-                               replace(known, running=decision.running, measured=_measured(pricing, choice)))
+                               replace(known, running=decision.running, measured=measured))
         errors = errors_of(checklist)
         if errors and not decision.enable and not refused and choice.blocked != "target":
             refused = "; ".join(errors)
@@ -162,7 +164,7 @@ def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict
     best, k = choice.best, choice.k_loaded
     if best is None or choice.blocked or choice.decision.enable is False or (best.label, k) in pricing.avoided:
         return {}
-    if best.speedup.source is Source.MEASURED:
+    if best.from_trial:
         return {}
     situation, candidate = pricing.situation, best.candidate
     measured = _measured(pricing, choice)
@@ -218,7 +220,7 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
                if found.source in (Source.MEASURED, Source.RECORDED)}
     own = [best_cell(pricing, pricing.running, (candidate,)) for candidate in pricing.candidates]
     gaining = {cell.label for cell in own
-               if cell is not None and cell.speedup.source is Source.MEASURED and cell.speedup.value > 1.0}
+               if cell is not None and cell.from_trial and cell.speedup.value > 1.0}
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
         *engine_warnings(situation.deployment, situation.target),
