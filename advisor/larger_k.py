@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.acceptance import acceptance_of
-from advisor.checks.emitted import errors_of
 from advisor.checks.measured import Measured
 from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
@@ -21,16 +20,14 @@ _FURTHER = 3
 
 
 def larger_k(pricing: Pricing, best: Priced, measured: Measured) -> Reason | None:
-    """A sentence where the k decided on is the largest looked at and a larger one would be faster by more than noise;
-    None where it would not, or would not start or pass the checklist.
+    """What larger k would do, in a sentence, where the k decided on is the largest looked at and the speed-up rises up
+    to it or beyond; None where it does neither.
 
     measured: what the checklist's rules of thumb give way to.
     """
     top, known = max(best.candidate.k), best.candidate
-    if best.k != top:
-        return None
     ks = tuple(range(top + 1, min(MAX_K, top + _FURTHER) + 1))
-    if not ks:
+    if best.k != top or not ks:
         return None
     deeper = known.model_copy(update={"k": (*known.k, *ks)})
     acceptance = acceptance_of(pricing.situation, deeper, pricing.traffic.prompt_tokens)
@@ -39,17 +36,29 @@ def larger_k(pricing: Pricing, best: Priced, measured: Measured) -> Reason | Non
     here = beyond.at(deeper, top, best.running)
     cells = [cell for k in ks if (cell := beyond.at(deeper, k, best.running)).fits and cell.meets_slo == here.meets_slo]
     most = max(cells, key=lambda cell: cell.speedup.value, default=None)
-    if most is None or most.speedup.value <= here.speedup.value * (1.0 + NOISE):
+    if most is None:
         return None
+    rises = [pricing.at(known, k, best.running).speedup.value for k in known.k[-2:-1]]
+    figure = f"k={most.k} would give about {_said(pricing, most)}"
+    if most.speedup.value <= here.speedup.value * (1.0 + NOISE):
+        if not rises or round(rises[0], 2) >= round(best.speedup.value, 2):
+            return None
+        return Reason(question="evidence", sentence=(
+            f"k={top} is the largest looked at; larger ones gain no more than noise: {figure}."))
     found = judged(pricing.situation, deeper, most.k, most.running, measured)
     before = {finding.code for finding in judged(pricing.situation, known, top, best.running, measured).findings}
-    if errors_of(found) or any(f.code not in before and f.severity != "info" for f in found.findings):
-        return None
-    low, high = most.speedup.low or most.speedup.value, most.speedup.high or most.speedup.value
-    least = 1.0 + pricing.situation.deployment.objective.worthwhile_gain
+    new = dict.fromkeys(f.code for f in found.findings if f.code not in before and f.severity != "info")
     wider = f"{min(known.k)}-{most.k}"
+    further = (f", but the checklist advises against it ({', '.join(new)})." if new else
+               f". To have it looked at, write `k: {wider}` for this candidate in the deployment file, or give "
+               f"`--k {wider}`.")
     return Reason(question="evidence", sentence=(
-        f"k={top} is the largest looked at, and the speed-up still rises there: k={most.k} would give about "
-        f"{most.speedup.value:.2f}x ({shown_apart(low, least)} to {shown_apart(high, least)}), "
-        f"{source_said(most.speedup.source, most.from_trial)}. To have it looked at, write `k: {wider}` for this "
-        f"candidate in the deployment file, or give `--k {wider}`."))
+        f"k={top} is the largest looked at, and the speed-up still rises there: {figure}{further}"))
+
+
+def _said(pricing: Pricing, cell: Priced) -> str:
+    """`1.32x (0.93 to 1.83), assumed`."""
+    low, high = cell.speedup.low or cell.speedup.value, cell.speedup.high or cell.speedup.value
+    least = 1.0 + pricing.situation.deployment.objective.worthwhile_gain
+    return (f"{cell.speedup.value:.2f}x ({shown_apart(low, least)} to {shown_apart(high, least)}), "
+            f"{source_said(cell.speedup.source, cell.from_trial)}")
