@@ -99,7 +99,7 @@ def _left_for_prompts(subject: Subject, slots: int) -> str:
     said = f" With {running} running a step takes {taken} of them to decode"
     if 2 * taken > budget:
         return f"{said}, and prompts hardly move."
-    return f"{said}, which leaves {budget - taken} for prompts: at this load it costs nothing."
+    return f"{said}, which leaves {budget - taken} for prompts: at this load the slots cost next to nothing."
 
 
 def _below_window(subject: Subject) -> Iterable[Fault]:
