@@ -12,7 +12,7 @@ from advisor.report.tables import Table
 from advisor.report.wording import count, gib, number, percent, plain, span
 from advisor.spoken_figures import source_said
 from profiles.evidence import ArmEvidence, Evidence, GpuEvidence, ServerEvidence, TrialEvidence
-from profiles.methods import method
+from profiles.methods import full_settings, method
 from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity
 from profiles.traffic import RequestsEvidence
@@ -92,7 +92,7 @@ def _one(evidence: Evidence, record: Record) -> list[Row]:
         rows += _requests(evidence.requests)
     for recorded in (evidence.replay, evidence.scoring):
         if recorded is not None:
-            rows += _recorded(recorded)
+            rows += _recorded(recorded, record)
     if evidence.trial is not None:
         rows += _trial(evidence.trial, record)
     return rows
@@ -146,7 +146,7 @@ def _requests(requests: RequestsEvidence) -> Iterator[Row]:
             yield (what, number(lengths.mean), "–", n, "recorded", "request log")
 
 
-def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
+def _recorded(found: RecordedAcceptance, record: Record) -> Iterator[Row]:
     """The longest acceptance of each method and draft; the settings behind it stay in the record."""
     best: dict[tuple[str, str | None], AcceptanceCurve] = {}
     for curve in found.curves:
@@ -164,7 +164,23 @@ def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
         yield _row(what, point.acceptance_length.model_copy(update={"note": ""}), "tokens", where)
         if point.matched_share.value < 1.0:
             share = point.matched_share.model_copy(update={"note": ""})
-            yield _share(f"steps that find a draft, {name}, k={point.k}", share, f"{found.tier}")
+            decided = _decided_share(found, curve, record)
+            where = found.tier
+            if decided is not None:
+                share, where = share.model_copy(update={"value": decided, "low": None, "high": None}), (
+                    f"{found.tier}, weighed by the workload's tasks")
+            yield _share(f"steps that find a draft, {name}, k={point.k}", share, where)
+
+
+def _decided_share(found: RecordedAcceptance, curve: AcceptanceCurve, record: Record) -> float | None:
+    """The share of steps with a draft that the record decides by, where that comes from this curve and weighs its
+    tasks; None where it does not."""
+    settings = full_settings(curve.method, curve.settings)
+    labels = {cell.label for cell in record.candidates if cell.candidate.method == curve.method
+              and full_settings(curve.method, cell.candidate.settings) == settings}
+    shares = [record.matched_shares[label] for label in labels
+              if record.acceptance_tiers.get(label) == found.tier and label in record.matched_shares]
+    return shares[0] if len(shares) == 1 and curve.by_task else None
 
 
 def _trial(trial: TrialEvidence, record: Record) -> Iterator[Row]:

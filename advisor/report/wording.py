@@ -44,10 +44,10 @@ class SourceMarks:
 
     @property
     def legend(self) -> str:
-        """`unmarked: measured on your engine; † modelled from ...`; one source for all of them; empty without any."""
+        """`no mark: measured on your engine; † modelled from ...`; one source for all of them; empty without any."""
         if len(self._kinds) == 1:
             return f"every figure is {_SOURCE_WORDS[self._kinds[0]]}"
-        return "; ".join(f"{_MARKS[kind] or 'unmarked:'} {_SOURCE_WORDS[kind]}" for kind in self._kinds)
+        return "; ".join(f"{_MARKS[kind] or 'no mark:'} {_SOURCE_WORDS[kind]}" for kind in self._kinds)
 
 QUESTION_WORDS: Final[dict[str, str]] = {
     "predictable_text": "Is the text predictable?",

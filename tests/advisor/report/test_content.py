@@ -147,10 +147,10 @@ def test_figures_of_several_sources_are_marked_and_the_legend_says_by_what() -> 
     assert "†" not in by_load["1"][3], "k=3 was timed at one request"
     assert "†" in by_load["1"][2], "k=2 was not"
     assert "†" in by_load["16"][3], "nor was a load of 16"
-    assert table.caption == ("unmarked: measured on your engine; † modelled from what the trial timed at other k, "
+    assert table.caption == ("no mark: measured on your engine; † modelled from what the trial timed at other k, "
                              "loads or lengths")
     for name in ("text", "markdown", "html"):
-        assert "unmarked: measured on your engine" in " ".join(render(record, name).split()).replace("Unm", "unm")
+        assert "o mark: measured on your engine; †" in " ".join(render(record, name).split())
 
 
 def test_figures_of_one_source_are_not_marked_and_the_legend_names_it() -> None:
