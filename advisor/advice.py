@@ -152,14 +152,11 @@ def _measured(pricing: Pricing, choice: Choice) -> Measured:
     return measured_of(best.candidate, cells, pricing.acceptance[best.label].per_position)
 
 
-_K_OPTION = "speculative-config.num_speculative_tokens"
-
-
 def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict[tuple[str, int], tuple[int, str]]:
     """The k of the chosen candidate, from the one the engine would start with on, where the checklist warns of it:
     what is advised is to pass without a warning about the number advised. Empty where the trial measured the cell,
     where it has been tried already, and where nothing is chosen."""
-    from advisor.startable import judged
+    from advisor.startable import judged, warned_about_k
 
     best, k = choice.best, choice.k_loaded
     if best is None or choice.blocked or choice.decision.enable is False or (best.label, k) in pricing.avoided:
@@ -168,18 +165,13 @@ def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict
         return {}
     situation, candidate = pricing.situation, best.candidate
     measured = _measured(pricing, choice)
-    codes = _about_k(checklist if choice.decision.enable else
+    codes = warned_about_k(checklist if choice.decision.enable else
                      judged(situation, candidate, k, best.running, measured))
     if not codes:
         return {}
     # Some rules speak whatever the load, others from this load on.
-    since = 1 if set(codes) & set(_about_k(judged(situation, candidate, k, measured=measured))) else best.running
+    since = 1 if set(codes) & set(warned_about_k(judged(situation, candidate, k, measured=measured))) else best.running
     return {(best.label, each): (since, ", ".join(codes)) for each in candidate.k if each >= k}
-
-
-def _about_k(checklist: CheckResult) -> list[str]:
-    """Codes of the warnings about the number of tokens."""
-    return [found.code for found in checklist.findings if found.severity == "warn" and found.where == _K_OPTION]
 
 
 def _marked(pricing: Pricing) -> tuple[Priced, ...]:

@@ -12,7 +12,7 @@ from advisor.prediction import Pricing
 from advisor.record import Priced, Reason
 from advisor.schedule import NOISE
 from advisor.spoken_figures import source_said
-from advisor.startable import judged
+from advisor.startable import judged, warned_about_k
 from profiles.schema import MAX_K
 
 _FURTHER = 3
@@ -46,10 +46,9 @@ def larger_k(pricing: Pricing, best: Priced, measured: Measured) -> Reason | Non
         return Reason(question="evidence", sentence=(
             f"k={top} is the largest looked at; larger ones gain no more than noise: {figure}."))
     found = judged(pricing.situation, deeper, most.k, most.running, measured)
-    before = {finding.code for finding in judged(pricing.situation, known, top, best.running, measured).findings}
-    new = dict.fromkeys(f.code for f in found.findings if f.code not in before and f.severity != "info")
+    against = dict.fromkeys((*(f.code for f in found.findings if f.severity == "error"), *warned_about_k(found)))
     wider = f"{min(known.k)}-{most.k}"
-    further = (f", but the checklist advises against it ({', '.join(new)})." if new else
+    further = (f", but the checklist advises against it ({', '.join(against)})." if against else
                f". To have it looked at, write `k: {wider}` for this candidate in the deployment file, or give "
                f"`--k {wider}`.")
     return Reason(question="evidence", sentence=(

@@ -57,8 +57,8 @@ def load_table(record: Record, curve: Curve, most: int = 6) -> Table:
         cells = []
         for k in ks:
             cell = curve.at(load, k)
-            star = "*" if best is not None and cell is best else " "
-            mark = "" if cell is None else marks.of(cell.speedup.source, cell.from_trial) + star
+            star = "*" if best is not None and cell is best else ""
+            mark = "" if cell is None else marks.of(cell.speedup.source, cell.from_trial, star)
             cells.append(
                 "–"
                 if cell is None

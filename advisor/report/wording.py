@@ -36,11 +36,12 @@ class SourceMarks:
         said = {source_said(*each) for each in found}
         self._kinds = [kind for kind in _SOURCE_WORDS if kind in said]
 
-    def of(self, source: Source, from_trial: bool = False) -> str:
-        """The mark of one figure, as wide as any of the table's."""
-        marks = [_MARKS[kind] for kind in self._kinds] if len(self._kinds) > 1 else [""]
-        mark = _MARKS[source_said(source, from_trial)] if len(self._kinds) > 1 else ""
-        return mark.ljust(max(map(len, marks)))
+    def of(self, source: Source, from_trial: bool = False, star: str | None = None) -> str:
+        """The mark of one figure, as wide as any of the table's; with the star of a figure in a column where some have
+        one."""
+        several = len(self._kinds) > 1
+        mark = _MARKS[source_said(source, from_trial)] if several else ""
+        return f"{mark}{star or ''}".ljust(several + (star is not None))
 
     @property
     def legend(self) -> str:

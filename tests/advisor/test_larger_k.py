@@ -50,8 +50,8 @@ def test_where_the_checklist_warns_of_the_larger_k_that_is_said_instead_of_what_
 
     def warns(situation: Situation, candidate: Candidate, k: int, *rest: Any) -> CheckResult:
         found = asked(situation, candidate, k, *rest)
-        deep = Finding(code="SPD999", severity="warn", family="depth", message="deep", remedy="less", where="k",
-                       source="")
+        deep = Finding(code="SPD999", severity="warn", family="depth", message="deep", remedy="less",
+                       where="speculative-config.num_speculative_tokens", source="")
         return found.model_copy(update={"findings": (*found.findings, deep)}) if k > 2 else found
 
     monkeypatch.setattr(larger_k, "judged", warns)

@@ -21,6 +21,7 @@ from profiles.evidence import Block, TrialEvidence
 from profiles.schema import Quantity, Source
 from tests.advisor.report import synthetic_record as synthetic
 from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
+from tests.advisor.test_prediction import comparison
 from tests.advisor.test_startable import with_head
 
 NOW = "2026-01-01T00:00:00Z"
@@ -158,3 +159,20 @@ def test_figures_of_one_source_are_not_marked_and_the_legend_names_it() -> None:
     table = load_table(record, curves(record)[0])
     assert not any(mark in cell for row in table.rows for cell in row for mark in "†‡?°")
     assert table.caption == "every figure is assumed from published cases, not measured here"
+
+
+def test_a_comparison_carried_over_to_other_lengths_is_not_told_as_measured_at_them() -> None:
+    measured = cpu_trial(comparison(1.5, 1.51, 1.49, 1.5, k=5, running=1))
+    for lengths, carried in (({"prompt_tokens": 60, "output_tokens": 48}, False),
+                             ({"prompt_tokens": 60, "output_tokens": 100}, True)):
+        record = advise(cpu_situation(measured, concurrency=1, tasks="code", **lengths), NOW)
+        assert record.decision.speedup_source is Source.MEASURED
+        assert ("measured on your engine at other lengths, and carried over" in headline(record).meaning) is carried
+
+
+def test_the_star_of_a_figure_stands_at_the_figure_and_all_marks_are_as_wide() -> None:
+    record = advise(cpu_situation(cpu_trial(), concurrency=1, tasks="code"), NOW)
+    curve = curves(record)[0]
+    column = {row[0]: row[curve.shown_ks(6).index(3) + 1] for row in load_table(record, curve).rows}
+    assert {len(cell) for cell in column.values()} == {6}
+    assert not any(re.search(r"\s[*†]", cell) for cell in column.values())
