@@ -15,7 +15,7 @@ from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
 from advisor.saturation import at_rate, at_rate_sentence
 from advisor.schedule import NOISE, Band, fitting, k_at, warned_of
 from advisor.slo_reason import slos_kept
-from advisor.spoken_figures import crossover_said, drafts_found, held_back_said, source_said
+from advisor.spoken_figures import crossover_said, drafts_found, held_back_said, ms_said, source_said
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
@@ -308,8 +308,9 @@ def _draft_prefill(pricing: Pricing, best: Priced) -> tuple[str, str]:
     spared = request.total_ms / left if left > 0 else 1.0
     if spared < 1.0 + _DRAFT_PREFILL:
         return "", ""
-    return (f", and the draft reads each prompt as well ({own_ms:,.3g} ms beside the target's {target_ms:,.3g} ms, "
-            f"{source_said(weakest(own.source, target.source))})",
+    source = source_said(weakest(own.source, target.source))
+    return (f", and the draft reads each prompt as well ({ms_said(own_ms)} ms beside the target's "
+            f"{ms_said(target_ms)} ms, {source})",
             f", {best.speedup.value * spared:.2f}x without the draft's reading")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from advisor.record import Priced, Reason
-from advisor.spoken_figures import source_said
+from advisor.spoken_figures import ms_said, source_said
 from profiles.deployment import Objective
 from profiles.schema import Quantity
 
@@ -34,6 +34,6 @@ def _each(objective: Objective, cell: Priced) -> Iterator[tuple[bool, str]]:
             continue
         holds = found.value <= limit
         source = source_said(found.source, cell.from_trial)
-        between = "" if found.low is None or found.high is None else f", {found.low:,.3g} to {found.high:,.3g}"
+        between = "" if found.low is None or found.high is None else f", {ms_said(found.low)} to {ms_said(found.high)}"
         yield holds, (f"objective.{name}_ms {limit:g} is {'kept' if holds else 'missed'} with a mean of "
-                      f"{found.value:,.3g} ms ({source}{between})")
+                      f"{ms_said(found.value)} ms ({source}{between})")

@@ -16,6 +16,11 @@ def source_said(source: Source, from_trial: bool = False) -> str:
     return "modelled from the trial" if from_trial and source is Source.MODELLED else source.value
 
 
+def ms_said(ms: float) -> str:
+    """Milliseconds with three digits or all before the point: 8.87, 51.1, 5,410."""
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
+
+
 def resume_said(trial: TrialEvidence) -> str:
     """That a trial which its budget or Ctrl-C ended can be gone on with, and how; empty of one that came to its end,
     and of one that has nothing to go on from."""

@@ -6,6 +6,7 @@ import re
 
 from advisor.advice import advise
 from advisor.report import render
+from advisor.spoken_figures import ms_said
 from tests.advisor.situations import gpu_situation
 
 NOW = "2026-01-01T00:00:00Z"
@@ -32,7 +33,7 @@ def test_a_limit_that_is_kept_is_said_to_be_with_its_figure_and_source() -> None
     k = record.decision.k if record.decision.enable else 0
     written = next(cell for cell in record.candidates
                    if (cell.k, cell.running) == (k, 128) and (k == 0) == (cell.label == "none"))
-    assert f"objective.tpot_ms 500 is kept with a mean of {written.tpot_ms.value:,.3g} ms" in said.sentence
+    assert f"objective.tpot_ms 500 is kept with a mean of {ms_said(written.tpot_ms.value)} ms" in said.sentence
     assert f"({written.tpot_ms.source.value}, " in said.sentence
     assert "objective.ttft_ms 60000 is kept" in said.sentence
     assert said.for_or_against == "neutral"
