@@ -12,6 +12,7 @@ from advisor.cost.step import runner_for
 from advisor.cost.window import needed_tokens
 from advisor.decision import Choice, best_cell, decide
 from advisor.draft_map import draft_map
+from advisor.larger_k import larger_k
 from advisor.observed import unused_evidence
 from advisor.prediction import Pricing, price
 from advisor.reasons import left_out, write_reasons
@@ -109,16 +110,17 @@ def _settle(situation: Situation) -> _Settled:
     refused = "; ".join(deployment_errors(situation))
     while True:
         choice = decide(pricing, refused)
-        reasons = (*write_reasons(pricing, choice, refused), *left_out(pricing, choice))
+        best, measured = choice.best, _measured(pricing, choice)
+        deeper = larger_k(pricing, best, measured) if best is not None and not choice.blocked else None
+        reasons = (*write_reasons(pricing, choice, refused), *([deeper] if deeper else []), *left_out(pricing, choice))
         decision = choice.decision.model_copy(update={"reasons": tuple(reason.sentence for reason in reasons)})
-        best = choice.best
         # The engine sizes its memory for the k it is started with, the largest of a schedule.
         runs = best is not None and choice.blocked != "unusable"
         memory = pricing.plan(best.candidate, choice.k_loaded) if best is not None and runs else (
             pricing.plan(NO_SPECULATION, 0))
         emitted = emit(decision, situation, memory, decision.reasons)
         checklist = check_text(emitted.vllm_yaml, emitted.env,
-                               replace(known, running=decision.running, measured=_measured(pricing, choice)))
+                               replace(known, running=decision.running, measured=measured))
         errors = errors_of(checklist)
         if errors and not decision.enable and not refused and choice.blocked != "target":
             refused = "; ".join(errors)
@@ -150,34 +152,26 @@ def _measured(pricing: Pricing, choice: Choice) -> Measured:
     return measured_of(best.candidate, cells, pricing.acceptance[best.label].per_position)
 
 
-_K_OPTION = "speculative-config.num_speculative_tokens"
-
-
 def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict[tuple[str, int], tuple[int, str]]:
     """The k of the chosen candidate, from the one the engine would start with on, where the checklist warns of it:
     what is advised is to pass without a warning about the number advised. Empty where the trial measured the cell,
     where it has been tried already, and where nothing is chosen."""
-    from advisor.startable import judged
+    from advisor.startable import judged, warned_about_k
 
     best, k = choice.best, choice.k_loaded
     if best is None or choice.blocked or choice.decision.enable is False or (best.label, k) in pricing.avoided:
         return {}
-    if best.speedup.source is Source.MEASURED:
+    if best.from_trial:
         return {}
     situation, candidate = pricing.situation, best.candidate
     measured = _measured(pricing, choice)
-    codes = _about_k(checklist if choice.decision.enable else
+    codes = warned_about_k(checklist if choice.decision.enable else
                      judged(situation, candidate, k, best.running, measured))
     if not codes:
         return {}
     # Some rules speak whatever the load, others from this load on.
-    since = 1 if set(codes) & set(_about_k(judged(situation, candidate, k, measured=measured))) else best.running
+    since = 1 if set(codes) & set(warned_about_k(judged(situation, candidate, k, measured=measured))) else best.running
     return {(best.label, each): (since, ", ".join(codes)) for each in candidate.k if each >= k}
-
-
-def _about_k(checklist: CheckResult) -> list[str]:
-    """Codes of the warnings about the number of tokens."""
-    return [found.code for found in checklist.findings if found.severity == "warn" and found.where == _K_OPTION]
 
 
 def _marked(pricing: Pricing) -> tuple[Priced, ...]:
@@ -218,7 +212,7 @@ def _warnings(pricing: Pricing, choice: Choice, memory: Memory) -> list[str]:
                if found.source in (Source.MEASURED, Source.RECORDED)}
     own = [best_cell(pricing, pricing.running, (candidate,)) for candidate in pricing.candidates]
     gaining = {cell.label for cell in own
-               if cell is not None and cell.speedup.source is Source.MEASURED and cell.speedup.value > 1.0}
+               if cell is not None and cell.from_trial and cell.speedup.value > 1.0}
     warnings: list[str] = [
         *foreign_evidence(situation.target.id, situation.evidence),
         *engine_warnings(situation.deployment, situation.target),

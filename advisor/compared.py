@@ -47,7 +47,9 @@ def paired(pricing: Pricing, candidate: Candidate, k: int, running: int) -> tupl
             f"where {'more' if plain.decode_share > there[0].decode_share else 'less'} of a request is decode"
         )
         ratio *= math.exp(carried)
-    return quantity(ratio, log_sd, Source.MEASURED, n=len(comparison.pairs)), log_sd, note
+    same = pricing.cost.same_step(running, running * (k + 1.0), traffic.context_tokens, prompt + 0.5 * output)
+    source = Source.MEASURED if same else Source.MODELLED
+    return quantity(ratio, log_sd, source, n=len(comparison.pairs)), log_sd, note
 
 
 def carried_over(pricing: Pricing, candidate: Candidate) -> tuple[float, float] | None:

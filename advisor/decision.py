@@ -55,7 +55,7 @@ def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, 
     before one that was only assumed or modelled: it is nearer to an answer."""
     allowed = (1.0 if cell.fits else 0.0, 1.0 if cell.meets_slo is not False else 0.0)
     verdict = {True: 2.0, None: 1.0, False: 0.0}[worthwhile]
-    if worthwhile is None and cell.speedup.source is Source.MEASURED:
+    if worthwhile is None and (cell.from_trial or cell.speedup.source is Source.MEASURED):
         verdict = 1.5
     if goal is Goal.LATENCY:
         ttft = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0
@@ -260,6 +260,7 @@ def decide(pricing: Pricing, refused: str | None = None) -> Choice:
         speedup_low=best.speedup.low,
         speedup_high=best.speedup.high,
         speedup_source=best.speedup.source,
+        speedup_from_trial=best.from_trial,
         probability_of_gain=best.probability_of_gain,
         break_even_acceptance_length=break_even_length(pricing, candidate, best.k, running),
         crossover_load=cross,

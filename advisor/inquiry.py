@@ -135,7 +135,7 @@ def would_settle(pricing: Pricing, best: Priced) -> str:
             f"a trial (`specadvise advise --trial`, or `specadvise trial`) of {cell} on your own prompts: how far "
             f"drafts are accepted is only assumed, and that alone moves the speed-up by {100 * acceptance_sd:.0f} %"
         )
-    if step.source in guessed:
+    if step.source in guessed and not best.from_trial:
         return (
             f"a trial on this hardware at {running}: the step time of {best.label} is modelled, "
             f"good to {100 * step.ratio_log_sd:.0f} % only"

@@ -164,7 +164,8 @@ class Pricing:
         # Latency at a fixed number of users is that number over the throughput, queueing included.
         ratio = own.tokens_per_s / base.tokens_per_s * math.exp(own.correction)
         length = self.length(candidate, k)
-        source = base.step.source if null else weakest(length.source, own.step.source)
+        source = base.step.source if null else weakest(length.source, base.step.source, own.step.source)
+        from_trial = self._from_trial(candidate, length)
         decode_q = speed_q = quantity(1.0, 0.0, source)
         chance_sd = 0.0
         threshold = 1.0 + self.situation.deployment.objective.worthwhile_gain
@@ -242,8 +243,16 @@ class Pricing:
             held_back_by=cause.part,
             held_back_from=cause.without,
             unpaired_speedup=alone,
+            from_trial=from_trial,
             notes=tuple(notes),
         )
+
+    def _from_trial(self, candidate: Candidate, length: Quantity) -> bool:
+        """Whether a candidate's acceptance at a k was measured, and its steps are fitted to those that a trial timed of
+        it. What of that was timed itself is called measured; the rest follows from it, and is modelled."""
+        timed = isinstance(self.cost, MeasuredCost) and (
+            candidate.method == "none" or candidate.label in self.cost.arms)
+        return timed and length.source is Source.MEASURED
 
     def _modelled_spread(
         self, cost: ModelledCost, candidate: Candidate, k: int, running: int

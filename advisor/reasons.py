@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.compared import apart
+from advisor.cost.step import weakest
 from advisor.decision import Choice, best_cell, break_even_length
 from advisor.intervals import shown_apart
 from advisor.prediction import Pricing
@@ -13,18 +14,13 @@ from advisor.record import Priced, Reason
 from advisor.room_reasons import draft_unfit, room, target_unfit, written_window
 from advisor.saturation import at_rate, at_rate_sentence
 from advisor.schedule import NOISE, Band, fitting, k_at, warned_of
-from advisor.spoken_figures import crossover_said, drafts_found, held_back_said
+from advisor.slo_reason import slos_kept
+from advisor.spoken_figures import crossover_said, drafts_found, held_back_said, ms_said, source_said
 from profiles.deployment import NO_SPECULATION
 from profiles.methods import method
 from profiles.schema import Quantity, Source
 from profiles.workload import Task
 
-_SAID = {
-    Source.MEASURED: "measured",
-    Source.RECORDED: "recorded",
-    Source.MODELLED: "modelled",
-    Source.ASSUMED: "assumed",
-}
 _TIER_SAID = {
     "replay": "recomputed from recorded outputs",
     "scoring": "scored over recorded outputs",
@@ -90,6 +86,8 @@ def write_reasons(pricing: Pricing, choice: Choice, refused: str = "") -> tuple[
         _step(pricing, best),
         *_two_bases(best),
     ]
+    written = best if choice.decision.enable else pricing.at(NO_SPECULATION, 0, best.running)
+    reasons += [found for found in (slos_kept(pricing.situation.deployment.objective, written),) if found is not None]
     if choice.decision.enable:
         reasons.append(_schedule(pricing, choice, best))
     if choice.decision.would_settle:
@@ -141,7 +139,8 @@ def _unlike_chosen(pricing: Pricing, best: Priced, schedule: Sequence[Band]) -> 
 def _verdict(pricing: Pricing, choice: Choice, best: Priced) -> Reason:
     worth = 100 * pricing.situation.deployment.objective.worthwhile_gain
     what = f"{best.label} with k={best.k} at {best.running} running request{'s' if best.running > 1 else ''}"
-    speed = f"{_range(best.speedup, 'x', 1.0 + worth / 100)} end to end, {_SAID[best.speedup.source]}"
+    source = source_said(best.speedup.source, best.from_trial)
+    speed = f"{_range(best.speedup, 'x', 1.0 + worth / 100)} end to end, {source}"
     cause = held_back_said(best)
     if choice.decision.enable is True:
         return Reason(
@@ -206,7 +205,7 @@ def _predictable(pricing: Pricing, best: Priced) -> Reason:
     first = acceptance.per_position[0].value if acceptance.per_position else 0.0
     length = best.acceptance_length
     described = method(best.candidate.method)
-    said = _TIER_SAID.get(acceptance.tier, _SAID[length.source])
+    said = _TIER_SAID.get(acceptance.tier, length.source.value)
     stated = pricing.situation.deployment.workload.tasks_stated
     text = f"The text ({_tasks(pricing)})" if stated else "Text of a kind that nobody stated"
     sentence = (
@@ -236,7 +235,7 @@ def _creative(pricing: Pricing, best: Priced) -> Reason:
         acceptance = pricing.acceptance[best.label]
         if acceptance.source in (Source.MEASURED, Source.RECORDED):
             # What was counted says it better than the kind of text, and speaks for itself.
-            counted = _TIER_SAID.get(acceptance.tier, _SAID[acceptance.source])
+            counted = _TIER_SAID.get(acceptance.tier, acceptance.source.value)
             return Reason(question="creative_or_hot",
                           sentence=f"{text}; the acceptance it is priced with was {counted}, and has that in it.")
         return Reason(question="creative_or_hot", for_or_against="against", sentence=f"{text}.")
@@ -282,13 +281,37 @@ def _prefill(pricing: Pricing, best: Priced) -> Reason:
         f"Prompts of {pricing.traffic.prompt_tokens:.0f} and answers of {pricing.traffic.output_tokens:.0f} tokens "
         f"spend {100 * share:.0f} % of a request's engine time in prefill, which speculation cannot shorten"
     )
-    if share >= 0.1:
-        sentence += f": {best.decode_speedup.value:.2f}x in decode is {best.speedup.value:.2f}x end to end"
+    drafts, without = _draft_prefill(pricing, best)
+    sentence += drafts
+    if share >= 0.1 or drafts:
+        sentence += f": {best.decode_speedup.value:.2f}x in decode is {best.speedup.value:.2f}x end to end{without}"
         if pricing.limit(best.candidate, best.k) < there:
             sentence += ", fewer requests at once counted too"
     return Reason(
         question="prefill_share", sentence=sentence + ".", for_or_against="against" if share > 0.4 else "neutral"
     )
+
+
+_DRAFT_PREFILL = 0.01
+"""Share of the speed-up below which the draft's own reading of the prompts needs no word."""
+
+
+def _draft_prefill(pricing: Pricing, best: Priced) -> tuple[str, str]:
+    """That the draft reads each prompt as well as the target, and what the speed-up would be if it did not; empty where
+    that is next to nothing."""
+    tokens, cost = max(1.0, pricing.traffic.uncached_prompt_tokens), pricing.cost
+    own, target = cost.draft_prefill(best.candidate, tokens), cost.prefill(tokens)
+    # What a step takes without any prompt is no part of reading one.
+    own_ms, target_ms = own.ms - cost.draft_prefill(best.candidate, 0.0).ms, target.ms - cost.prefill(0.0).ms
+    request = pricing.request(best.candidate, best.k, min(float(best.running), pricing.limit(best.candidate, best.k)))
+    left = request.total_ms - request.running * own_ms
+    spared = request.total_ms / left if left > 0 else 1.0
+    if spared < 1.0 + _DRAFT_PREFILL:
+        return "", ""
+    source = source_said(weakest(own.source, target.source))
+    return (f", and the draft reads each prompt as well ({ms_said(own_ms)} ms beside the target's "
+            f"{ms_said(target_ms)} ms, {source})",
+            f", {best.speedup.value * spared:.2f}x without the draft's reading")
 
 
 def _step(pricing: Pricing, best: Priced) -> Reason:
@@ -298,7 +321,7 @@ def _step(pricing: Pricing, best: Priced) -> Reason:
     sentence = (
         f"A step of {total:.1f} ms spends {100 * best.draft_ms / total:.0f} % drafting, "
         f"{100 * best.verify_ms / total:.0f} % verifying and {100 * best.overhead_ms / total:.0f} % in "
-        f"overhead ({_SAID[best.step_ms.source]})"
+        f"overhead ({source_said(best.step_ms.source, best.from_trial)})"
     )
     if even is not None:
         if even > best.k + 1:

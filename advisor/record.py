@@ -80,6 +80,10 @@ class Priced(Schema):
     unpaired_speedup: Quantity | None = None
     """End-to-end speed-up by acceptance and steps timed one by one, where a trial's paired comparison of this candidate
     decides instead; null where none does."""
+    from_trial: bool = False
+    """Whether acceptance and step times are those of a trial of this candidate. A figure is `measured` only where the
+    trial timed this very k and load; elsewhere it is modelled from what it timed. False in records written before it
+    was kept, which called either measured."""
     notes: tuple[str, ...] = ()
 
 
@@ -183,6 +187,9 @@ class Decision(Schema):
     speedup_low: float | None
     speedup_high: float | None
     speedup_source: Source
+    speedup_from_trial: bool = False
+    """Whether it follows from a trial of this candidate, as `from_trial` in `candidates`: where the source is
+    `modelled`, from what that timed at other k, loads or lengths."""
     probability_of_gain: float | None
     """Chance that the speed-up exceeds 1 plus the worthwhile gain, as in `candidates`. (`predict` has a field of this
     name for any gain at all: the chance that its speed-up exceeds 1.)"""

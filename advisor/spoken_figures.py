@@ -1,12 +1,37 @@
-"""Figures that several pages tell, in the same words on each: how often a lookup finds a draft and how far those drafts
-are accepted, what keeps a candidate from a gain, and where speculation stops paying."""
+"""Figures that several pages tell, in the same words on each: where they come from, how often a lookup finds a draft
+and how far those drafts are accepted, what keeps a candidate from a gain, and where speculation stops paying."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from advisor.record import HeldBack, Priced
-from profiles.schema import counted
+from profiles.evidence import TrialEvidence
+from profiles.schema import Source, counted
+
+
+def source_said(source: Source, from_trial: bool = False) -> str:
+    """Where a figure comes from, in a word or three. What follows from a trial without having been timed itself is
+    modelled, yet not from published facts."""
+    return "modelled from the trial" if from_trial and source is Source.MODELLED else source.value
+
+
+def ms_said(ms: float) -> str:
+    """Milliseconds with three digits or all before the point: 8.87, 51.1, 5,410."""
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
+
+
+def resume_said(trial: TrialEvidence) -> str:
+    """That a trial which its budget or Ctrl-C ended can be gone on with, and how; empty of one that came to its end,
+    and of one that has nothing to go on from."""
+    measured = any(arm.blocks for arm in trial.arms)
+    paired_servers = trial.comparison is not None and trial.comparison.mode == "two_servers"
+    if trial.stopped not in ("budget", "interrupted") or not measured or paired_servers:
+        return ""
+    what = "Its budget" if trial.stopped == "budget" else "An interrupt"
+    budget = "" if trial.budget_s is None or trial.stopped != "budget" else f" of {trial.budget_s:g} s"
+    return (f"{what}{budget} ended the trial before its end: the same command with `--resume` goes on from what it "
+            "measured (`advise --trial` with the same --out, `trial` with the same --save).")
 
 
 def drafts_found(matched: float, first: float) -> str:

@@ -25,6 +25,14 @@ _PLANNED = "memory"
 """Family of the rules that ask the memory plan."""
 
 
+_K_OPTION = "speculative-config.num_speculative_tokens"
+
+
+def warned_about_k(checklist: CheckResult) -> list[str]:
+    """Codes of the warnings about the number of tokens."""
+    return [found.code for found in checklist.findings if found.severity == "warn" and found.where == _K_OPTION]
+
+
 def deployment_errors(situation: Situation) -> tuple[str, ...]:
     """What stands against the deployment itself, without any speculation: a sentence without a full stop each."""
     try:

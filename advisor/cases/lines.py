@@ -13,6 +13,7 @@ from advisor.cases.table import Table, table_of
 from advisor.cases.unread import Unread
 from advisor.cost.gain import most_running
 from profiles.errors import InputError
+from profiles.schema import Source
 
 _BLOCK = 20_000
 """Rows priced at once: the columns of more would only take memory."""
@@ -88,7 +89,23 @@ def echoed(row_id: object) -> str | int | float | None:
 def refused(row_id: Any, message: str) -> dict[str, Any]:
     """The prediction of a line that cannot be priced."""
     return {"id": row_id, "speedup": None, "speedup_low": None, "speedup_high": None, "enable": None,
-            "probability_of_gain": None, "acceptance_length": None, "limited_by": None, "note": None, "error": message}
+            "probability_of_gain": None, "acceptance_length": None, "limited_by": None, "source": None,
+            "acceptance_source": None, "note": None, "error": message}
+
+
+def source_of(case: Case, k: float) -> Source:
+    """Where a predicted speed-up comes from: measured where the line holds a local measurement of this very load and k,
+    modelled where it holds one of another or states the acceptance, else assumed, as the acceptance is.
+
+    k: the case's, or the one taken for it.
+    """
+    if k <= 0:
+        return Source.MODELLED
+    load = (case.load_kind or "concurrency", case.load_value or 1.0)
+    if any((point.load_kind, point.load_value) == load and point.k in (0, k) for point in case.measured):
+        return Source.MEASURED
+    known = case.measured or case.acceptance_length is not None
+    return Source.MODELLED if known else Source.ASSUMED
 
 
 def kept_waiting(table: Table) -> dict[int, tuple[str]]:
@@ -123,6 +140,8 @@ def predict_table(table: Table, model: Model) -> list[dict[str, Any]]:
             "speedup_high": round(numbers[2], 5), "enable": bool(found.enable[i]),
             "probability_of_gain": round(float(found.probability_of_gain[i]), 4),
             "acceptance_length": round(numbers[3], 4), "limited_by": found.limited_by[i],
+            "source": source_of(case, float(table.of["k"][i])).value,
+            "acceptance_source": "assumed" if case.acceptance_length is None and table.of["k"][i] > 0 else "stated",
             "note": "; ".join(notes) or None, "error": None,
         })
     return lines

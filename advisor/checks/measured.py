@@ -31,6 +31,8 @@ class Gain:
     running: int
     speedup: float
     """End to end, times no speculation."""
+    timed: bool = True
+    """Whether this very k and load was timed; else it follows from others that were."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ NOTHING_MEASURED = Measured()
 def measured_of(candidate: Candidate, cells: Iterable[Priced], positions: Sequence[Quantity]) -> Measured:
     """What of a candidate's cells and per-position acceptance is more than a model or an assumption."""
     own = [cell for cell in cells if cell.candidate == candidate and cell.k > 0 and cell.fits]
-    gains = tuple(Gain(c.k, c.running, c.speedup.value) for c in own if c.speedup.source is Source.MEASURED)
+    gains = tuple(Gain(c.k, c.running, c.speedup.value, c.speedup.source is Source.MEASURED)
+                  for c in own if c.from_trial or c.speedup.source is Source.MEASURED)
     known = bool(positions) and all(q.source in (Source.MEASURED, Source.RECORDED) for q in positions)
     return Measured(gains, tuple(q.value for q in positions) if known else ())
 
@@ -84,5 +87,6 @@ def weighed(fault: Fault, subject: Subject) -> Fault | None:
         return fault
     if gain.speedup > 1.0:
         return None
-    return replace(fault, message=f"{fault.message} So it was measured: {gain.speedup:.2f} times no speculation with "
+    said = "So it was measured" if gain.timed else "So it follows from what a trial measured"
+    return replace(fault, message=f"{fault.message} {said}: {gain.speedup:.2f} times no speculation with "
                                   f"{counted(gain.running, 'running request')}.")

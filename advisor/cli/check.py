@@ -171,10 +171,10 @@ def _taken_from_record(recorded: _Stated, stated: _Stated, version: str | None, 
 def _unstated_version() -> tuple[str, str]:
     """The installed release, else the newest known, and which of the two it is."""
     from advisor.cli.gathering import installed_version
-    from profiles.catalog.releases import newest
+    from profiles.catalog.options import newest_whole
 
     installed = installed_version()
-    return (installed, "the installed one") if installed else (newest(), "the newest known: nobody states one")
+    return (installed, "the installed one") if installed else (newest_whole(), "the newest known: nobody states one")
 
 
 def _shell_environment() -> dict[str, str]:

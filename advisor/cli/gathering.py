@@ -155,14 +155,14 @@ def with_evidence(situation: Situation, more: Sequence[Evidence]) -> Situation:
 # --- engine --------------------------------------------------------------------------------------------------------
 def engine_version(deployment: Deployment) -> tuple[str, tuple[str, ...]]:
     """The release to advise for, and a note where nobody stated it: the installed engine's, else the newest known."""
-    from profiles.catalog.releases import newest
+    from profiles.catalog.options import newest_whole
 
     if deployment.engine.vllm_version is not None:
         return deployment.engine.vllm_version, ()
     installed = installed_version()
     if installed is not None:
         return installed, (f"vLLM release not stated: {installed}, the installed one",)
-    return newest(), (f"vLLM release not stated and none installed: {newest()}, the newest known",)
+    return newest_whole(), (f"vLLM release not stated and none installed: {newest_whole()}, the newest known",)
 
 
 def installed_version() -> str | None:

@@ -59,14 +59,15 @@ def headrooms(gpus: GpuEvidence, deployment: Deployment, base: Path, context: in
     from advisor.compatibility import unusable
     from advisor.situation import Situation
     from probes.model import resolve_model
-    from profiles.catalog.releases import newest, release
+    from profiles.catalog.options import newest_whole
+    from profiles.catalog.releases import release
 
     engine = deployment.engine
     target = resolve_model(deployment.target, base)
     candidates = tuple(c for c in deployment.candidates if c.method != "none")
     named = {c.draft.id: c.draft for c in deployment.candidates if c.draft is not None}
     drafts = {key: resolve_model(reference, base) for key, reference in named.items()}
-    known = release(engine.vllm_version or newest())
+    known = release(engine.vllm_version or newest_whole())
     found: list[Headroom] = []
     for place, device in _places(gpus):
         evidence = Evidence(kind="gpu", collected_at="", tool_version="", command="",

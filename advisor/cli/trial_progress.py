@@ -16,6 +16,8 @@ class StderrProgress:
 
     REWRITE_S = 0.5
     REPEAT_S = 30.0
+    SOON_S = 3.0
+    """Less than that left is no figure: the estimate has run out, or the budget has and the step under way ends."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -33,7 +35,8 @@ class StderrProgress:
         if stage == self._stage and now - self._told < every:
             return
         self._stage, self._told = stage, now
-        line = f"trial {clock(done_s)}, about {clock(left_s)} left: {stage}"
+        left = f"about {clock(left_s)} left" if left_s >= self.SOON_S else "nearly done"
+        line = f"trial {clock(done_s)}, {left}: {stage}"
         if self._terminal:
             line = line[: max(20, shutil.get_terminal_size((80, 24)).columns - 1)]
             click.echo("\r" + line.ljust(self._width), nl=False, err=True)

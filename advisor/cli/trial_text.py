@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from advisor.cli.trial_progress import clock
-from advisor.spoken_figures import drafts_found
+from advisor.spoken_figures import drafts_found, resume_said
 from profiles.deployment import spoken
 from profiles.evidence import ArmEvidence, ArmStatus, PairedComparison, TrialEvidence
 from profiles.methods import method
@@ -23,6 +23,8 @@ def _lines(trial: TrialEvidence) -> Iterator[str]:
     tasks = ", ".join(f"{count} {task.value}" for task, count in trial.prompts.by_task.items())
     yield (f"{trial.prompts.count} prompts ({trial.prompts.source}: {tasks}), {trial.max_tokens} output tokens, "
            f"temperature {trial.temperature:g}; {clock(trial.engine_s)} of engine time; {trial.stopped}")
+    if resume := resume_said(trial):
+        yield resume
     if trial.repairs:
         yield f"Repairs applied to the engine under trial: {', '.join(trial.repairs)}"
     for arm in trial.arms:

@@ -40,6 +40,10 @@ _PROMPT_TOKENS = 512.0
 _PER_DISTANCE_LOG_SD = 0.12
 """Widening per unit of distance from the nearest measured cell (a factor e in load, or 6 tokens of a request).
 Assumed; of draft models timed at k=5 alone, k=1 was off by 0.03 to 0.06 (`benchmarks.regret`, one request)."""
+_SAME_LOAD = 0.01
+"""In logarithms: loads nearer than that are one."""
+_SAME_STEP = 0.05
+"""In logarithms: where longer requests change the target's pass by less, a step counts as timed at their length too."""
 
 
 def timings_apply(trial: TrialEvidence, situation: Situation) -> bool:
@@ -290,7 +294,8 @@ class MeasuredCost:
         base = self.target(running, running, context_tokens)
         described = method(candidate.method)
         if described.drafter == "none":
-            return Step(0.0, base.ms, 0.0, base.log_sd, 0.0, Source.MEASURED)
+            source = self._source(BASELINE, 0, running, running, context_tokens)
+            return Step(0.0, base.ms, 0.0, base.log_sd, 0.0, source)
         draft = self.draft(candidate, running, k, context_tokens)
         overhead = self.overhead(candidate, running, k)
         tokens = running * (1.0 + drafted)
@@ -310,7 +315,8 @@ class MeasuredCost:
                 ("this candidate was not timed: its draft time is modelled, scaled to the measured target step",),
             )
         total, spread = self._corrected(candidate.label, k, running, tokens, context_tokens)
-        notes = self._beyond_timed(candidate.label, k, running)
+        source = self._source(candidate.label, k, running, tokens, context_tokens)
+        notes = () if source is Source.MEASURED or k == 0 else (self._timed_where(candidate.label),)
         if total < base.ms:
             # A step that verifies drafts does all that a plain step does. Where it was timed shorter, one of the two
             # was timed beside other work: take the longer, and let the contradiction widen the interval.
@@ -331,20 +337,32 @@ class MeasuredCost:
             overhead_ms,
             spread,
             math.hypot(spread, base.log_sd),
-            Source.MEASURED,
+            source,
             notes,
         )
 
-    def _beyond_timed(self, arm: str, k: int, running: float) -> tuple[str, ...]:
-        """What to say of a step outside the loads and k at which the arm was timed: measured, but not there."""
+    def _source(self, arm: str, k: int, running: float, tokens: float, context: float) -> Source:
+        """Measured where steps of this very k and load were timed, at requests about as long; elsewhere modelled, from
+        those that were."""
+        timed = any(cell.k == k and abs(math.log(running / cell.running)) < _SAME_LOAD
+                    and self.same_step(running, tokens, context, cell.context_tokens)
+                    for cell, _ in self._residuals[arm])
+        return Source.MEASURED if timed else Source.MODELLED
+
+    def same_step(self, running: float, tokens: float, context: float, other: float) -> bool:
+        """Whether a step takes about as long at two contexts (KV tokens of a request), by the facts: what was timed at
+        few lengths on a busy machine tells that badly."""
+        here, there = (self.fallback.target(running, tokens, at).ms for at in (context, other))
+        return here <= 0 or there <= 0 or abs(math.log(here / there)) < _SAME_STEP
+
+    def _timed_where(self, arm: str) -> str:
+        """What to say of a step that was not timed itself: where those were from which it follows."""
         timed = [cell for cell, _ in self._residuals[arm] if cell.k > 0]
-        if k == 0 or not timed:
-            return ()
-        ks, loads = ([min(of), max(of)] for of in ([c.k for c in timed], [c.running for c in timed]))
-        if ks[0] <= k <= ks[1] and 0.99 * loads[0] <= running <= 1.01 * loads[1]:
-            return ()
-        at_k, at_load = (" to ".join(f"{end:.0f}" for end in dict.fromkeys(ends)) for ends in (ks, loads))
-        return (f"its steps were timed at k={at_k} and {at_load} running, from which these follow",)
+        ends = ([f"{end:,.0f}" for end in dict.fromkeys((min(of), max(of)))] for of in (
+            [cell.k for cell in timed], [cell.running for cell in timed], [cell.context_tokens for cell in timed]))
+        at_k, at_load, context = (" to ".join(each) for each in ends)
+        return (f"this step was not timed itself and follows from those that were, at k={at_k}, {at_load} running and "
+                f"contexts of {context} tokens")
 
     def steps_ms(
         self, candidate: Candidate, running: Sequence[float], k: int, drafted: float, context_tokens: Sequence[float]

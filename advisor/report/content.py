@@ -11,22 +11,22 @@ from advisor.record import PAIRED, Record
 from advisor.report.curves import Curve, curves
 from advisor.report.wording import (
     QUESTION_WORDS,
-    SOURCE_WORDS,
     faster,
     gib,
     number,
     percent,
     plain,
     requests,
+    source_words,
     span,
     speedup,
     times,
     worthwhile,
 )
-from advisor.spoken_figures import crossover_said
+from advisor.spoken_figures import crossover_said, resume_said
 from profiles.deployment import Goal, spoken
 from profiles.methods import METHODS
-from profiles.schema import as_sentence
+from profiles.schema import Source, as_sentence
 
 Verdict = Literal["on", "off", "abstained"]
 
@@ -153,7 +153,7 @@ def _meaning(record: Record, verdict: Verdict, name: str) -> str:
         return f"{known} at {load}."
     interval = span(decision.speedup_low, decision.speedup_high, apart=worthwhile(record))
     range_words = "" if interval == "–" else f" (80 % interval {interval}×)"
-    source = SOURCE_WORDS[decision.speedup_source]
+    source = _source(record)
     value = f"{times(decision.speedup)}{range_words}, {source}"
     if verdict == "on":
         return f"A request is {faster(decision.speedup)} end to end at {load}: {value}."
@@ -196,7 +196,7 @@ def _facts(record: Record, name: str) -> tuple[tuple[str, str], ...]:
         facts.append(("Speed-up, end to end", speedup(decision.speedup, low, high, apart=worthwhile(record))))
         compared = compared_words(record)
         facts += [("Paired comparison", plain(compared))] if compared else []
-        facts.append(("Source", SOURCE_WORDS[decision.speedup_source]))
+        facts.append(("Source", _source(record)))
     gain = percent(record.deployment.objective.worthwhile_gain)
     if decision.probability_of_gain is not None:
         facts.append((f"Chance of a gain above {gain}", percent(decision.probability_of_gain)))
@@ -237,6 +237,14 @@ def compared_words(record: Record) -> str:
     notes = (note for cell in record.candidates if cell.running == decision.running
              and cell.speedup.value == decision.speedup for note in cell.notes)
     return next((note for note in notes if note.startswith(PAIRED) and "carried over" in note), "")
+
+
+def _source(record: Record) -> str:
+    """What the source of the decision's speed-up means; a measured one that ran at other lengths is told as that."""
+    decision = record.decision
+    words = source_words(decision.speedup_source, decision.speedup_from_trial)
+    carried = decision.speedup_source is Source.MEASURED and compared_words(record)
+    return f"{words} at other lengths, and carried over to yours" if carried else words
 
 
 def _reached(record: Record) -> str:
@@ -306,6 +314,8 @@ def alerts(record: Record) -> tuple[Alert, ...]:
                         plain(arm.error or "The budget or an interrupt ended it."),
                     )
                 )
+        if resume := resume_said(trial):
+            found.append(Alert("info", "The trial can be gone on with", resume))
         if trial.repairs:
             found.append(Alert("info", "The engine under trial was repaired", plain(", ".join(trial.repairs))))
     # The record's warnings name the patterns above once more, for scripts.

@@ -10,8 +10,9 @@ from advisor.report.content import compared_words
 from advisor.report.curves import Curve
 from advisor.report.tables import Table
 from advisor.report.wording import count, gib, number, percent, plain, span
-from profiles.evidence import Evidence, GpuEvidence, ServerEvidence, TrialEvidence
-from profiles.methods import method
+from advisor.spoken_figures import source_said
+from profiles.evidence import ArmEvidence, Evidence, GpuEvidence, ServerEvidence, TrialEvidence
+from profiles.methods import full_settings, method
 from profiles.recorded import AcceptanceCurve, RecordedAcceptance
 from profiles.schema import Quantity
 from profiles.traffic import RequestsEvidence
@@ -24,21 +25,21 @@ def evidence_table(record: Record, found: tuple[Curve, ...]) -> Table:
     """One row a number: the quantities behind the decision first, then each piece of evidence as it was collected."""
     rows: list[Row] = [*_behind_decision(record, found)]
     for evidence in record.evidence:
-        rows += _one(evidence)
+        rows += _one(evidence, record)
     columns = ("what", "value", "interval", "n", "source", "where from")
     return Table(
         columns, tuple((plain(r[0]), plain(r[1]), r[2], r[3], r[4], plain(r[5])) for r in rows), frozenset({1, 2, 3})
     )
 
 
-def _row(what: str, q: Quantity, unit: str, where: str = "") -> Row:
+def _row(what: str, q: Quantity, unit: str, where: str = "", from_trial: bool = False) -> Row:
     interval = "–" if q.low is None and q.high is None else span(q.low, q.high)
     return (
         what,
         f"{number(q.value)} {unit}".rstrip(),
         interval,
         "–" if q.n is None else count(q.n),
-        q.source.value,
+        source_said(q.source, from_trial),
         q.note or where,
     )
 
@@ -59,17 +60,18 @@ def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
             f"{number(decision.speedup)}×",
             span(decision.speedup_low, decision.speedup_high),
             "–",
-            decision.speedup_source.value,
+            source_said(decision.speedup_source, decision.speedup_from_trial),
             f"at {decision.running} running{f'; {compared}' if compared else ''}",
         )
     if cell is not None and curve is not None:
         name = f"{curve.label}, k={cell.k}, {cell.running} running"
         yield _row("acceptance length", cell.acceptance_length, "tokens", name)
         timed = next((f"; {note}" for note in cell.notes if note.startswith(AS_PAIRED)), "")
-        yield _row("step time with speculation", cell.step_ms, "ms", name + timed)
-        yield _row("step time without", cell.baseline_step_ms, "ms", f"{cell.running} running")
+        yield _row("step time with speculation", cell.step_ms, "ms", name + timed, cell.from_trial)
+        yield _row("step time without", cell.baseline_step_ms, "ms", f"{cell.running} running",
+                   cell.from_trial)
         if cell.ttft_ms is not None:
-            yield _row("time to first token", cell.ttft_ms, "ms", name)
+            yield _row("time to first token", cell.ttft_ms, "ms", name, cell.from_trial)
     yield (
         "memory",
         "fits" if record.memory.fits else "does not fit" if record.memory.fits is False else "not known",
@@ -80,7 +82,7 @@ def _behind_decision(record: Record, found: tuple[Curve, ...]) -> Iterator[Row]:
     )
 
 
-def _one(evidence: Evidence) -> list[Row]:
+def _one(evidence: Evidence, record: Record) -> list[Row]:
     rows: list[Row] = []
     if evidence.gpu is not None:
         rows += _gpu(evidence.gpu)
@@ -90,9 +92,9 @@ def _one(evidence: Evidence) -> list[Row]:
         rows += _requests(evidence.requests)
     for recorded in (evidence.replay, evidence.scoring):
         if recorded is not None:
-            rows += _recorded(recorded)
+            rows += _recorded(recorded, record)
     if evidence.trial is not None:
-        rows += _trial(evidence.trial)
+        rows += _trial(evidence.trial, record)
     return rows
 
 
@@ -144,7 +146,7 @@ def _requests(requests: RequestsEvidence) -> Iterator[Row]:
             yield (what, number(lengths.mean), "–", n, "recorded", "request log")
 
 
-def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
+def _recorded(found: RecordedAcceptance, record: Record) -> Iterator[Row]:
     """The longest acceptance of each method and draft; the settings behind it stay in the record."""
     best: dict[tuple[str, str | None], AcceptanceCurve] = {}
     for curve in found.curves:
@@ -162,10 +164,26 @@ def _recorded(found: RecordedAcceptance) -> Iterator[Row]:
         yield _row(what, point.acceptance_length.model_copy(update={"note": ""}), "tokens", where)
         if point.matched_share.value < 1.0:
             share = point.matched_share.model_copy(update={"note": ""})
-            yield _share(f"steps that find a draft, {name}, k={point.k}", share, f"{found.tier}")
+            decided = _decided_share(found, curve, record)
+            where = found.tier
+            if decided is not None:
+                share, where = share.model_copy(update={"value": decided, "low": None, "high": None}), (
+                    f"{found.tier}, weighed by the workload's tasks")
+            yield _share(f"steps that find a draft, {name}, k={point.k}", share, where)
 
 
-def _trial(trial: TrialEvidence) -> Iterator[Row]:
+def _decided_share(found: RecordedAcceptance, curve: AcceptanceCurve, record: Record) -> float | None:
+    """The share of steps with a draft that the record decides by, where that comes from this curve and weighs its
+    tasks; None where it does not."""
+    settings = full_settings(curve.method, curve.settings)
+    labels = {cell.label for cell in record.candidates if cell.candidate.method == curve.method
+              and full_settings(curve.method, cell.candidate.settings) == settings}
+    shares = [record.matched_shares[label] for label in labels
+              if record.acceptance_tiers.get(label) == found.tier and label in record.matched_shares]
+    return shares[0] if len(shares) == 1 and curve.by_task else None
+
+
+def _trial(trial: TrialEvidence, record: Record) -> Iterator[Row]:
     where = f"trial on {trial.hardware}"
     prompts = ", ".join(f"{task.value} {n}" for task, n in trial.prompts.by_task.items())
     yield (
@@ -187,29 +205,7 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
             "measured",
             f"{number(arm.engine_s)} engine seconds; {said}" + ("; n counts timed steps" if steps else ""),
         )
-        drafts = sum(request.drafted[0] for request in arm.requests if request.drafted)
-        made = sum(request.steps for request in arm.requests)
-        always = method(arm.candidate.method).always_drafts
-        if made and not always:
-            yield (
-                f"steps that find a draft, {arm.candidate.label}",
-                percent(drafts / made),
-                "–",
-                count(made),
-                "measured",
-                f"{count(len(arm.requests))} requests; n counts steps",
-            )
-        if drafts:
-            accepted = sum(request.accepted[0] for request in arm.requests if request.accepted)
-            yield (
-                f"first position accepted, {arm.candidate.label}" if always else
-                f"first token accepted in steps that find a draft, {arm.candidate.label}",
-                percent(accepted / drafts),
-                "–",
-                count(drafts),
-                "measured",
-                f"{count(len(arm.requests))} requests; n counts drafts",
-            )
+        yield from _accepted(arm, record)
     pairs = trial.comparison.pairs if trial.comparison else ()
     if trial.comparison is not None and pairs:
         ratios = [pair.speedup for pair in pairs]
@@ -236,3 +232,27 @@ def _trial(trial: TrialEvidence) -> Iterator[Row]:
         "measured",
         f"{where}{budget}; {trial.stopped}",
     )
+
+
+def _accepted(arm: ArmEvidence, record: Record) -> Iterator[Row]:
+    """How often an arm found a draft and how far its first token was accepted: the figures that the record decides by,
+    which weigh the tasks as the workload does; the bare counts where it decides by none of this arm's."""
+    label = arm.candidate.label
+    drafts = sum(request.drafted[0] for request in arm.requests if request.drafted)
+    made = sum(request.steps for request in arm.requests)
+    if not made:
+        return
+    always, requests = method(arm.candidate.method).always_drafts, f"{count(len(arm.requests))} requests"
+    found = drafts / made
+    first = sum(request.accepted[0] for request in arm.requests if request.accepted) / max(1, drafts)
+    positions = record.per_position.get(label)
+    if record.acceptance_tiers.get(label) == "trial" and positions:
+        found = 1.0 if always else record.matched_shares.get(label, found)
+        first = min(1.0, positions[0].value / found) if found > 0 else 0.0
+        requests += ", weighed by the workload's tasks"
+    if not always:
+        yield (f"steps that find a draft, {label}", percent(found), "–", count(made), "measured",
+               f"{requests}; n counts steps")
+    if drafts:
+        what = "first position accepted" if always else "first token accepted in steps that find a draft"
+        yield (f"{what}, {label}", percent(first), "–", count(drafts), "measured", f"{requests}; n counts drafts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup, escape
 
 from advisor.report.tables import Table
-from profiles.schema import Source
+from profiles.schema import Source, as_sentence
 
 _SOURCES = frozenset(source.value for source in Source)
 
@@ -26,11 +26,14 @@ def html_table(table: Table, name: str, kind: str = "") -> Markup:
         out.append(f'<th scope="row"{_number(table, 0)}>{escape(row[0])}</th>')
         for index, cell in enumerate(row[1:], start=1):
             text = escape(cell)
-            if table.columns[index] == "source" and cell in _SOURCES:
-                text = Markup(f'<span class="badge badge-{text}">{text}</span>')  # noqa: S704 - escaped above
+            source = cell.partition(" ")[0]
+            if table.columns[index] == "source" and source in _SOURCES:
+                text = Markup(f'<span class="badge badge-{source}">{text}</span>')  # noqa: S704 - escaped above
             out.append(f"<td{_number(table, index)}>{text}</td>")
         out.append("</tr>\n")
     out.append("</tbody></table></div>")
+    if table.caption:
+        out.append(f'<p class="lead">{escape(as_sentence(table.caption))}.</p>')
     return Markup("".join(out))  # noqa: S704 - every value in it is escaped above
 
 

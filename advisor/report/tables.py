@@ -8,6 +8,7 @@ from advisor.record import Memory, Priced, Record
 from advisor.report.candidate_verdict import why
 from advisor.report.curves import Curve, stated, without_figures
 from advisor.report.wording import (
+    SourceMarks,
     alike,
     chance_words,
     count,
@@ -20,7 +21,7 @@ from advisor.report.wording import (
     times,
     worthwhile,
 )
-from advisor.spoken_figures import drafts_found
+from advisor.spoken_figures import drafts_found, source_said
 from profiles.schema import Source
 from profiles.workload import Lengths
 
@@ -48,13 +49,16 @@ class Part:
 def load_table(record: Record, curve: Curve, most: int = 6) -> Table:
     """End-to-end speed-up by load (rows) and k (columns), the k chosen at each load starred, its interval last."""
     ks = curve.shown_ks(most)
+    shown = [cell for load in curve.loads for k in ks if (cell := curve.at(load, k)) is not None]
+    marks = SourceMarks((cell.speedup.source, cell.from_trial) for cell in shown)
     rows = []
     for load in curve.loads:
         best = curve.best(load)
         cells = []
         for k in ks:
             cell = curve.at(load, k)
-            mark = "*" if best is not None and cell is best else " "
+            star = "*" if best is not None and cell is best else ""
+            mark = "" if cell is None else marks.of(cell.speedup.source, cell.from_trial, star)
             cells.append(
                 "–"
                 if cell is None
@@ -70,7 +74,7 @@ def load_table(record: Record, curve: Curve, most: int = 6) -> Table:
         rows.append((count(load), *(c.rstrip() if c == "–" else c for c in cells), *last))
     strong = frozenset(i for i, load in enumerate(curve.loads) if load == curve.decided_load)
     columns = ("load", *(f"k={k}" for k in ks), "chosen k", "80 % interval", chance_words(record))
-    return Table(columns, tuple(rows), frozenset(range(len(columns))), strong)
+    return Table(columns, tuple(rows), frozenset(range(len(columns))), strong, marks.legend)
 
 
 def star_words(curve: Curve) -> str:
@@ -94,7 +98,7 @@ def load_details(record: Record, curve: Curve) -> Table:
             f"{p.tpot_ms.value:.2f}",
             count(p.tokens_per_s.value),
             percent(p.probability_of_gain),
-            p.speedup.source.value,
+            source_said(p.speedup.source, p.from_trial),
         )
         for _, p in sorted(curve.cells.items())
     )
@@ -126,6 +130,7 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
     null = [p for p in record.candidates if p.candidate.method == "none" or p.k == 0]
     near = min(null, key=lambda p: abs(p.running - record.decision.running), default=None)
     intervals = iter(spans([(spoken.low, spoken.high) for _, _, spoken in shown], worthwhile(record)))
+    marks = SourceMarks((cell.speedup.source, cell.from_trial) for _, cell, _ in shown)
     rates = iter(alike([cell.tokens_per_s.value for _, cell, _ in shown]
                        + ([] if near is None else [near.tokens_per_s.value])))
     rows: list[tuple[str, ...]] = []
@@ -137,21 +142,23 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
             continue
         if curve.chosen and record.decision.enable:
             strong.add(len(rows))
-        rows.append((plain(curve.label), str(cell.k), times(spoken.value), next(intervals), percent(spoken.chance),
+        speed = times(spoken.value) + marks.of(cell.speedup.source, cell.from_trial)
+        rows.append((plain(curve.label), str(cell.k), speed, next(intervals), percent(spoken.chance),
                      f"{cell.acceptance_length.value:.2f}", next(rates), reason + _basis(found, cell)))
     if not record.decision.enable:
         strong.add(len(rows))
     verdict: dict[bool | None, str] = {
         False: "advised", None: "kept until settled", True: "what the others are measured against"}
-    rows.append(("no speculation", "–", "1.00×", "–", "–", "1.00", next(rates, "–"), verdict[record.decision.enable]))
+    one = "1.00×".ljust(5 + len(marks.of(Source.MEASURED)))
+    rows.append(("no speculation", "–", one, "–", "–", "1.00", next(rates, "–"), verdict[record.decision.enable]))
     columns = ("candidate", "k", "speed-up", "80 % interval", chance_words(record), "tokens per step", "tokens/s",
                "verdict")
-    return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong))
+    return Table(columns, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), frozenset(strong), marks.legend)
 
 
 def _basis(found: tuple[Curve, ...], cell: Priced) -> str:
     """That a candidate's figures rest on steps timed one by one, where those beside it rest on a paired comparison."""
-    if cell.unpaired_speedup is not None or cell.speedup.source is not Source.MEASURED:
+    if cell.unpaired_speedup is not None or not (cell.from_trial or cell.speedup.source is Source.MEASURED):
         return ""
     compared = any(other is not None and other.unpaired_speedup is not None
                    for curve in found if (other := curve.headline) is not cell)
@@ -189,11 +196,13 @@ def _share_span(low: float | None, high: float | None) -> str:
 
 def step_table(curve: Curve) -> Table:
     """Where the time of one engine step goes at the decided load, for each k, beside a step without speculation."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     cells = [c for k in curve.shown_ks(8) if (c := curve.at(curve.decided_load, k)) is not None]
+    marks = SourceMarks((of.source, c.from_trial) for c in cells for of in (c.baseline_step_ms, c.step_ms))
     if cells:
         base = cells[0].baseline_step_ms
-        rows.append(("without", "–", f"{base.value:.2f}", "–", f"{base.value:.2f}", "1.00", f"{base.value:.2f}"))
+        mark = marks.of(base.source, cells[0].from_trial)
+        rows.append(("without", "–", f"{base.value:.2f}", "–", f"{base.value:.2f}{mark}", "1.00", f"{base.value:.2f}"))
     for cell in cells:
         per_token = (
             cell.step_ms.value / cell.acceptance_length.value if cell.acceptance_length.value > 0 else float("inf")
@@ -204,7 +213,7 @@ def step_table(curve: Curve) -> Table:
                 f"{cell.draft_ms:.2f}",
                 f"{cell.verify_ms:.2f}",
                 f"{cell.overhead_ms:.2f}",
-                f"{cell.step_ms.value:.2f}",
+                f"{cell.step_ms.value:.2f}{marks.of(cell.step_ms.source, cell.from_trial)}",
                 f"{cell.acceptance_length.value:.2f}",
                 f"{per_token:.2f}",
             )
@@ -212,7 +221,7 @@ def step_table(curve: Curve) -> Table:
     head = curve.headline
     strong = frozenset(i + 1 for i, cell in enumerate(cells) if cell is head)
     columns = ("step", "draft ms", "verify ms", "overhead ms", "step ms", "tokens per step", "step ms per token")
-    return Table(columns, tuple(rows), frozenset(range(1, 7)), strong)
+    return Table(columns, tuple(rows), frozenset(range(1, 7)), strong, marks.legend)
 
 
 def _loaded(memory: Memory) -> float | None:

@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from advisor.intervals import shown_apart
 from advisor.record import Record
+from advisor.spoken_figures import source_said
 from profiles.printable import plain as plain
 from profiles.schema import Quantity, Source
 
-SOURCE_WORDS: Final[dict[Source, str]] = {
-    Source.MEASURED: "measured on your engine",
-    Source.RECORDED: "recorded: read from a running system, or worked out from recorded outputs",
-    Source.MODELLED: "modelled from published facts, not measured",
-    Source.ASSUMED: "assumed from published cases, not measured here",
+_SOURCE_WORDS: Final[dict[str, str]] = {
+    "measured": "measured on your engine",
+    "recorded": "recorded: read from a running system, or worked out from recorded outputs",
+    "modelled from the trial": "modelled from what the trial timed at other k, loads or lengths",
+    "modelled": "modelled from published facts, not measured",
+    "assumed": "assumed from published cases, not measured here",
 }
-"""What each source means, for someone who has not read the documentation."""
+_MARKS: Final[dict[str, str]] = dict(zip(_SOURCE_WORDS, ("", "°", "†", "‡", "?"), strict=True))
+"""What stands behind a figure in a table whose figures are of several sources."""
+
+
+def source_words(source: Source, from_trial: bool = False) -> str:
+    """What a source means, for someone who has not read the documentation."""
+    return _SOURCE_WORDS[source_said(source, from_trial)]
+
+
+class SourceMarks:
+    """The marks of one table's figures, and the legend under it: no marks where all are of one source."""
+
+    def __init__(self, found: Iterable[tuple[Source, bool]]) -> None:
+        """found: source of each figure, and whether it follows from a trial."""
+        said = {source_said(*each) for each in found}
+        self._kinds = [kind for kind in _SOURCE_WORDS if kind in said]
+
+    def of(self, source: Source, from_trial: bool = False, star: str | None = None) -> str:
+        """The mark of one figure, as wide as any of the table's; with the star of a figure in a column where some have
+        one."""
+        several = len(self._kinds) > 1
+        mark = _MARKS[source_said(source, from_trial)] if several else ""
+        return f"{mark}{star or ''}".ljust(several + (star is not None))
+
+    @property
+    def legend(self) -> str:
+        """`no mark: measured on your engine; † modelled from ...`; one source for all of them; empty without any."""
+        if len(self._kinds) == 1:
+            return f"every figure is {_SOURCE_WORDS[self._kinds[0]]}"
+        return "; ".join(f"{_MARKS[kind] or 'no mark:'} {_SOURCE_WORDS[kind]}" for kind in self._kinds)
 
 QUESTION_WORDS: Final[dict[str, str]] = {
     "predictable_text": "Is the text predictable?",

@@ -20,16 +20,12 @@ from probes.trial.plausibility import Divergence, divergence, unsteady
 from probes.trial.progress import Progress, spoken
 from probes.trial.samples import BlockPlan, prefill_samples, request_samples, step_samples, timed_block
 from probes.trial.stepwise import PlainSteps
-from profiles.evidence import (
-    ArmEvidence,
-    ArmStatus,
-    Implausibility,
-    PairedComparison,
-    TrialEvidence,
-)
+from profiles.evidence import ArmEvidence, ArmStatus, Implausibility, PairedComparison, TrialEvidence
 
 Ids = list[int]
 
+_OVERDUE = 0.1
+"""Of the time that a start or block under way has taken: the least that it is still said to take."""
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
 COMPARISON_SHARE = 1 / 3
@@ -192,7 +188,9 @@ class Session:
             # Where arms end early the comparison may take more than what was kept for it.
             reserve = told.comparison_s(k_max)
         begun_s, step_s = self._step or (self.spent_s, 0.0)
-        elapsed_s = min(self.spent_s - begun_s, step_s)
+        # A start or block that takes longer than thought still takes a while: nobody knows how long, but not nothing.
+        running_s = self.spent_s - begun_s
+        elapsed_s = min(running_s, step_s - _OVERDUE * running_s)
         if self.comparison is not None and self.comparison.stopped == "":
             # Under way it ends when its interval is clear: one more pair is the least it takes.
             pairs = max(1, told.pairs - len(self.comparison.pairs))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from profiles.catalog.compiled import compiled
-from profiles.catalog.releases import version_tuple
+from profiles.catalog.releases import newest, version_tuple
 
 KINDS = ("int", "size", "window", "float", "switch", "switch or text", "flag", "text", "choice", "list", "json", "any")
 """size: whole numbers, also 8k and 8K. window: the same, `auto` and -1 too. switch: on, and off by `no-`. flag: on
@@ -82,6 +82,12 @@ def is_newer_than_read(rules: str) -> bool:
 def newest_read() -> str:
     """The newest release whose options were read."""
     return _read_ends()[1]
+
+
+def newest_whole() -> str:
+    """The newest release of which both the rules and the options were read: what is taken where nobody states one, so
+    that every command knows all of the release it speaks of."""
+    return min(newest(), newest_read(), key=version_tuple)
 
 
 @lru_cache(maxsize=4096)

@@ -488,7 +488,7 @@ def test_among_undecided_candidates_one_that_was_measured_leads_one_that_was_onl
     measured = pricing.at(pricing.candidates[0], 3, 1)
     assert measured.speedup.source is Source.MEASURED
     brighter = measured.speedup.model_copy(update={"value": 9.0, "low": 8.0, "high": 10.0, "source": Source.ASSUMED})
-    assumed = measured.model_copy(update={"speedup": brighter})
+    assumed = measured.model_copy(update={"speedup": brighter, "from_trial": False})
     assert rank_key(Goal.LATENCY, measured, None) > rank_key(Goal.LATENCY, assumed, None)
     assert rank_key(Goal.LATENCY, assumed, True) > rank_key(Goal.LATENCY, measured, None)
 

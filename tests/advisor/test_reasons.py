@@ -1,3 +1,5 @@
+import re
+
 from advisor.decision import best_cell, decide
 from advisor.prediction import price
 from advisor.reasons import write_reasons
@@ -56,6 +58,15 @@ def test_prefill_that_takes_most_of_the_time_speaks_against() -> None:
     prefill = next(r for r in reasons if r.question == "prefill_share")
     assert prefill.for_or_against == "against"
     assert "end to end" in prefill.sentence
+
+
+def test_what_prefill_loses_is_told_of_the_draft_as_well_as_of_the_target() -> None:
+    own = sentence(reasons_of(gpu_situation(concurrency=4, prompt_tokens=3000, output_tokens=300)), "prefill_share")
+    assert re.search(r"draft reads each prompt as well \([0-9.]+ ms beside the target's [0-9.]+ ms, modelled\)", own)
+    end, without = (float(found) for found in re.findall(r"([0-9.]+)x (?:end to end|without the draft)", own))
+    assert without > end
+    lookup = gpu_situation(candidates=[{"method": "ngram"}], concurrency=4, prompt_tokens=3000, output_tokens=300)
+    assert "the draft reads" not in sentence(reasons_of(lookup), "prefill_share")
 
 
 def test_a_load_beyond_the_crossover_speaks_against() -> None:

@@ -120,6 +120,18 @@ def test_the_record_and_its_evidence_table_name_the_tier():
     assert any("acceptance length, ngram, k=3" in row and "replay of 40 recorded requests" in row for row in rows)
 
 
+def test_the_evidence_table_has_the_share_of_steps_with_a_draft_that_is_decided_by():
+    own = curve(settings=dict(NGRAM["settings"]), tasks=LENGTHS)
+    rare = tuple(point.model_copy(update={"matched_share": Quantity(value=0.2, source=Source.RECORDED)})
+                 for point in own.by_task[Task.CREATIVE])
+    own = own.model_copy(update={"by_task": {**own.by_task, Task.CREATIVE: rare}})
+    situation = gpu_situation(evidence=(evidence(own),), candidates=[NGRAM], tasks="creative")
+    record = advise(situation, "2026-01-01T00:00:00Z")
+    (said,) = (row for row in evidence_table(record, ()).rows if row[0].startswith("steps that find a draft"))
+    assert record.matched_shares == {situation.candidates[0].label: pytest.approx(0.2)}
+    assert said[1] == "20 %"
+
+
 def test_evidence_of_another_target_is_a_warning():
     foreign = evidence(curve()).model_copy(update={"replay": evidence(curve()).replay.model_copy(
         update={"target": "Qwen/Qwen3-8B"})})

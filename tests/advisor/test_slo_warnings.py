@@ -6,6 +6,7 @@ import re
 
 from advisor.advice import advise
 from advisor.report import render
+from advisor.spoken_figures import ms_said
 from tests.advisor.situations import gpu_situation
 
 NOW = "2026-01-01T00:00:00Z"
@@ -24,3 +25,22 @@ def test_a_limit_that_no_side_keeps_is_a_warning_and_the_table_names_the_figure(
 def test_a_limit_that_is_kept_is_no_warning() -> None:
     record = advise(gpu_situation("H100", objective={"tpot_ms": 500.0, "ttft_ms": 60_000.0}, **STATED), NOW)
     assert not [warning for warning in record.warnings if "objective." in warning]
+
+
+def test_a_limit_that_is_kept_is_said_to_be_with_its_figure_and_source() -> None:
+    record = advise(gpu_situation("H100", objective={"tpot_ms": 500.0, "ttft_ms": 60_000.0}, **STATED), NOW)
+    (said,) = [reason for reason in record.reasons if "objective.tpot_ms" in reason.sentence]
+    k = record.decision.k if record.decision.enable else 0
+    written = next(cell for cell in record.candidates
+                   if (cell.k, cell.running) == (k, 128) and (k == 0) == (cell.label == "none"))
+    assert f"objective.tpot_ms 500 is kept with a mean of {ms_said(written.tpot_ms.value)} ms" in said.sentence
+    assert f"({written.tpot_ms.source.value}, " in said.sentence
+    assert "objective.ttft_ms 60000 is kept" in said.sentence
+    assert said.for_or_against == "neutral"
+    for form in ("text", "markdown", "html"):
+        assert "is kept with a mean of" in " ".join(render(record, form).replace("\\", "").split())
+
+
+def test_where_no_limit_is_stated_none_is_told() -> None:
+    record = advise(gpu_situation("H100", **STATED), NOW)
+    assert not [reason for reason in record.reasons if "objective." in reason.sentence]

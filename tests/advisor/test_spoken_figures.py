@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from advisor.advice import advise
 from advisor.report import render
-from advisor.spoken_figures import crossover_said, drafts_found, held_back_said
+from advisor.spoken_figures import crossover_said, drafts_found, held_back_said, ms_said
 from tests.advisor.situations import gpu_situation
 
 LOADS = (1, 2, 4, 8, 16)
@@ -71,3 +71,7 @@ def test_the_reason_for_a_loss_gives_the_figure_without_it() -> None:
         assert f"({cell.held_back_from:.2f}x " in held_back_said(cell)
         assert cell.held_back_from is not None
         assert cell.held_back_from > 1.05
+
+
+def test_milliseconds_are_told_without_an_exponent() -> None:
+    assert [ms_said(ms) for ms in (8.871, 51.12, 779.4, 5413.0)] == ["8.87", "51.1", "779", "5,413"]

@@ -10,11 +10,15 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.cli.check import _unstated_version
+from advisor.cli.gathering import engine_version
 from advisor.cli.group import cli
 from advisor.emit.forms import write_forms
 from advisor.emit.heading import release_written, written_for
 from advisor.emit.yaml_text import write
-from profiles.catalog.releases import newest, release
+from profiles.catalog.options import newest_read, newest_whole, was_read
+from profiles.catalog.releases import release
+from profiles.deployment import Deployment
 from tests.advisor.report.synthetic_record import enabled
 
 BODY = ("model: Qwen/Qwen3-8B\nmax-num-seqs: 32\nspeculative-config:\n  method: ngram\n  num_speculative_tokens: 3\n"
@@ -105,5 +109,15 @@ def test_the_text_says_which_release_was_judged_and_who_stated_it(tmp_path: Path
     assert "for vLLM 0.24.0, as the file's own header says" in ran.stdout
     path.write_text(BODY)
     ran = CliRunner().invoke(cli, ["check", str(path), "--gpu", "H100"], standalone_mode=False)
-    said = f"for vLLM {newest()}, the newest known: nobody states one"
+    said = f"for vLLM {newest_whole()}, the newest known: nobody states one"
     assert said in ran.stdout or "the installed one" in ran.stdout
+
+
+def test_the_release_taken_where_nobody_states_one_is_known_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.cli.gathering.installed_version", lambda: None)
+    taken, (said,) = engine_version(Deployment(target="org/model"))
+    assert was_read(release(taken).rules)
+    assert release(taken).known
+    assert said.endswith(f"{taken}, the newest known")
+    assert taken == newest_whole() == newest_read()
+    assert _unstated_version()[0] == taken, "what `advise` writes, `check` knows"

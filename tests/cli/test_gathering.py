@@ -15,7 +15,8 @@ from advisor.cli.gathering import engine_version, find_hardware, gather, runner_
 from advisor.cli.provenance import evidence
 from advisor.cli.trial_stage import run_stage
 from profiles.catalog.models import find_model
-from profiles.catalog.releases import newest, release
+from profiles.catalog.options import newest_whole
+from profiles.catalog.releases import release
 from profiles.deployment import Deployment
 from profiles.errors import InputError, ProbeError
 from profiles.evidence import Evidence, GpuDevice, GpuEvidence, ServerEvidence
@@ -57,7 +58,7 @@ def test_the_stated_release_wins_then_the_installed_one_then_the_newest(monkeypa
     assert "installed" in notes[0]
     installed(monkeypatch)
     version, notes = engine_version(deployment())
-    assert version == newest()
+    assert version == newest_whole()
     assert "newest" in notes[0]
 
 

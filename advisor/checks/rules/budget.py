@@ -85,8 +85,21 @@ def _scheduled(subject: Subject) -> Iterable[Fault]:
     if engine.max_num_batched_tokens < 8192:
         yield Fault(("max-num-batched-tokens",) if engine.stated_tokens else speculation.path("method"),
                     f"The drafter takes {slots} token slot{'s' if slots > 1 else ''} of each scheduled request out of "
-                    f"a "
-                    f"budget of {engine.max_num_batched_tokens} tokens: vLLM warns below 8192.")
+                    f"a budget of {engine.max_num_batched_tokens} tokens: vLLM warns below 8192, and starts."
+                    f"{_left_for_prompts(subject, slots)}")
+
+
+def _left_for_prompts(subject: Subject, slots: int) -> str:
+    """What a full step leaves to prompts, where the load is known; empty where nobody states one."""
+    speculation, load = subject.speculation, subject.workload.concurrency if subject.workload is not None else None
+    if speculation is None or speculation.k is None or load is None:
+        return ""
+    budget, running = subject.engine.max_num_batched_tokens, min(load, subject.engine.max_num_seqs)
+    taken = running * (speculation.k + 1 + slots)
+    said = f" With {running} running a step takes {taken} of them to decode"
+    if 2 * taken > budget:
+        return f"{said}, and prompts hardly move."
+    return f"{said}, which leaves {budget - taken} for prompts: at this load the slots cost next to nothing."
 
 
 def _below_window(subject: Subject) -> Iterable[Fault]:
@@ -116,8 +129,10 @@ RULES = (
                                                                                "0.32",
          Example(_PAIR.replace("8192", "128") + "enable-lora: true\n", env=_V1, gpus=2),
          Example(_PAIR + "enable-lora: true\n", env=_V1, gpus=2), _adapters, releases="0.12 and newer"),
-    Rule("SPD324", "Small budget for a drafter that takes slots", "vLLM subtracts the drafter's slots from the budget.",
-         "Set max-num-batched-tokens to 8192 or more.", "info", "vllm/config/vllm.py (0.32)",
+    Rule("SPD324", "Small budget for a drafter that takes slots",
+         "vLLM subtracts the drafter's slots from the budget.",
+         "Set max-num-batched-tokens to 8192 or more where steps have little room left for prompts; it takes memory "
+         "for activations.", "info", "vllm/config/vllm.py (0.32)",
          Example(_PAIR.replace("8192", "2048"), env=_V1, gpus=2), Example(_PAIR, env=_V1, gpus=2), _scheduled,
          releases="0.16 and newer"),
     Rule("SPD325", "Token budget below the window on the old engine",

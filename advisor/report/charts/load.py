@@ -7,6 +7,7 @@ from advisor.report.charts.frame import MOST_LINES, SHAPES, Spec, framed, toolti
 from advisor.report.content import crossover_of, crossover_words
 from advisor.report.curves import Curve, stated
 from advisor.report.wording import chance_words, percent, requests, span, times
+from advisor.spoken_figures import source_said
 
 
 def load_chart(record: Record, curve: Curve) -> Spec | None:
@@ -22,7 +23,7 @@ def load_chart(record: Record, curve: Curve) -> Spec | None:
             "words": times(cell.speedup.value),
             "interval": span(cell.speedup.low, cell.speedup.high),
             "chance": percent(cell.probability_of_gain),
-            "source": cell.speedup.source.value,
+            "source": source_said(cell.speedup.source, cell.from_trial),
         }
         for load in curve.loads
         for k in ks

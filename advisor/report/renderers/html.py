@@ -48,6 +48,7 @@ from advisor.report.tables import (
     workload_table,
 )
 from advisor.report.wording import percent, plain, requests, span, times
+from advisor.spoken_figures import source_said
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -233,7 +234,7 @@ def _strip(record: Record) -> Strip | None:
     one = at(1.0)
     return Strip(
         value=times(decision.speedup),
-        words=f"{interval}, {decision.speedup_source.value}",
+        words=f"{interval}, {source_said(decision.speedup_source, decision.speedup_from_trial)}",
         label=f"Speed-up {times(decision.speedup)}, {interval}; break-even is 1.00, worthwhile is {gain:.2f} "
         f"(a gain of {percent(gain - 1)})",
         one=one,

@@ -51,6 +51,8 @@ def table(value: Table) -> str:
         if index in value.strong:
             cells = [f"**{cell}**" for cell in cells]
         lines.append("| " + " | ".join(cells) + " |")
+    if value.caption:
+        lines += ["", f"{escape(as_sentence(value.caption))}."]
     return "\n".join(lines)
 
 

@@ -71,11 +71,15 @@ def render(record: Record, *, width: int | None = None, color: bool = False) -> 
     found = curves(record)
     if found:
         _section(console, f"Candidates at {requests(record.decision.running)}")
-        console.print(_stacked(candidate_table(record, found), 7, console.width))
+        told = candidate_table(record, found)
+        console.print(_stacked(told, 7, console.width))
+        _legend(console, told)
         if not without_figures(found[0]):
             _loads(console, record, found[0])
             _section(console, f"Where a step's time goes at {requests(found[0].decided_load)}")
-            console.print(_table(step_table(found[0])))
+            steps = step_table(found[0])
+            console.print(_table(steps))
+            _legend(console, steps)
     if record.proposals:
         _section(console, "Found in the catalog")
         console.print(_hanging("·", proposal_sentence(record), "dim"))
@@ -222,6 +226,12 @@ def _table(value: Table, header: bool = True) -> RichTable:
     return table
 
 
+def _legend(console: Console, value: Table) -> None:
+    """Where a table's figures come from."""
+    if value.caption:
+        console.print(Text(value.caption, style="dim"))
+
+
 def _frame(header: bool = True) -> RichTable:
     return RichTable(
         box=box.SIMPLE_HEAD if header else None,
@@ -252,6 +262,7 @@ def _loads(console: Console, record: Record, curve: Curve) -> None:
     console.print(_table(value))
     bold = f"; bold is the load decided for, {curve.decided_load}" if value.strong else ""
     console.print(Text(f"{star_words(curve)}; (in brackets) does not fit{bold}", style="dim"))
+    _legend(console, value)
     console.print(Text.assemble("Crossover: ", crossover_words(record, curve)))
 
 

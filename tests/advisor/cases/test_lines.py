@@ -32,6 +32,20 @@ def test_a_prediction_has_an_interval_around_it_and_says_what_limits_it() -> Non
     assert isinstance(found["enable"], bool)
 
 
+def test_every_answer_says_where_its_figures_come_from() -> None:
+    def sources(**changes: Any) -> tuple[str, str]:
+        found = predicted(k=3, concurrency=8, **changes)
+        return found["source"], found["acceptance_source"]
+
+    here, there = ([{"load_value": load, "k": 3, "speedup": 1.4}] for load in (8, 1))
+    assert sources(mean_acceptance_length=None) == ("assumed", "assumed")
+    assert sources(mean_acceptance_length=2.4) == ("modelled", "stated")
+    assert sources(mean_acceptance_length=None, measured=there) == ("modelled", "assumed")
+    assert sources(mean_acceptance_length=None, measured=here) == ("measured", "assumed")
+    assert sources(measured=[{"load_value": 8, "k": 2, "speedup": 1.4}])[0] == "modelled"
+    assert predicted(gpu="H1000")["source"] is None
+
+
 def test_no_drafted_tokens_is_exactly_no_change() -> None:
     found = predicted(k=0)
     assert (found["speedup"], found["speedup_low"], found["speedup_high"], found["enable"]) == (1.0, 1.0, 1.0, False)
@@ -134,7 +148,7 @@ _VALUE: st.SearchStrategy[Any] = st.one_of(
 def test_every_object_gets_an_answer_of_the_same_shape(changes: dict[str, Any]) -> None:
     found = predict_rows([{**CASE, **changes}])[0]
     assert set(found) == {"id", "speedup", "speedup_low", "speedup_high", "enable", "probability_of_gain",
-                          "acceptance_length", "limited_by", "note", "error"}
+                          "acceptance_length", "limited_by", "source", "acceptance_source", "note", "error"}
     if found["error"] is None:
         assert found["speedup_low"] <= found["speedup"] <= found["speedup_high"]
     json.dumps(found, allow_nan=False)

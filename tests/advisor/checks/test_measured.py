@@ -65,6 +65,27 @@ def test_a_measured_loss_is_told_with_its_figure(rule: Rule) -> None:
     assert "0.83 times no speculation" in found.message or found.message.endswith("...")
 
 
+def test_a_loss_that_follows_from_what_was_timed_is_not_called_measured() -> None:
+    (found, *_) = [f for rule in THUMBS for f in said(rule, rule.fails, gain(rule.fails, 0.83, timed=False))
+                   if not f.message.endswith("...")]
+    assert "So it follows from what a trial measured: 0.83 times no speculation" in found.message
+
+
+def test_what_a_small_token_budget_costs_is_told_at_the_load_that_runs() -> None:
+    rule = next(rule for rule in all_rules() if rule.code == "SPD324")
+
+    def told(**workload: int) -> str:
+        (found,) = said(rule, replace(rule.fails, workload=workload), Measured())
+        assert "vLLM warns below 8192, and starts." in found.message
+        return found.message
+
+    assert "With 4 running a step takes 24 of them to decode, which leaves 2024 for prompts" in told(concurrency=4)
+    wide = replace(rule.fails, config=rule.fails.config.replace("max-num-seqs: 32", "max-num-seqs: 512"))
+    (found,) = said(rule, replace(wide, workload={"concurrency": 200}), Measured())
+    assert "With 200 running a step takes 1200 of them to decode, and prompts hardly move" in found.message
+    assert told().endswith("and starts.")
+
+
 @pytest.mark.parametrize("rule", THUMBS, ids=lambda rule: rule.code)
 def test_a_gain_of_another_k_or_far_from_the_load_says_nothing(rule: Rule) -> None:
     assert said(rule, rule.fails, gain(rule.fails, 1.4, k=63))

@@ -49,7 +49,29 @@ def test_a_step_outside_the_loads_and_k_that_were_timed_says_where_they_were() -
     candidate = model.situation.candidates[0]
     assert model.step(candidate, 8, 5, 5, 84).notes == ()
     (said,) = model.step(candidate, 1, 4, 4, 84).notes
-    assert "timed at k=5 and 8 running" in said
+    assert "was not timed itself" in said
+    assert "k=5, 8 running and contexts of 84 tokens" in said
+
+
+def test_only_a_step_of_a_timed_k_load_and_length_is_measured() -> None:
+    model = fitted(cpu_trial(with_cells={cell: ms for cell, ms in STEP_MS.items() if cell != (4, 3)}))
+    candidate = model.situation.candidates[0]
+    sources = {(n, k): model.step(candidate, n, k, k, 84).source for n, k in ((1, 3), (8, 5), (4, 3), (1, 2), (16, 3))}
+    assert sources == {(1, 3): Source.MEASURED, (8, 5): Source.MEASURED, (4, 3): Source.MODELLED,
+                       (1, 2): Source.MODELLED, (16, 3): Source.MODELLED}
+    assert model.step(NO_SPECULATION, 4, 0, 0, 84).source is Source.MEASURED
+    assert model.step(NO_SPECULATION, 2, 0, 0, 84).source is Source.MODELLED
+
+
+def test_a_step_of_requests_so_long_that_it_takes_longer_is_not_measured() -> None:
+    trial = cpu_trial()
+    longer = StepSample(
+        k=0, running=8, context_tokens=2000, tokens_per_step=8, step_ms=(320.0,) * 20, output_tokens=160)
+    baseline = trial.arms[0].model_copy(update={"steps": (*trial.arms[0].steps, longer)})
+    model = fitted(trial.model_copy(update={"arms": (baseline, *trial.arms[1:])}))
+    candidate = model.situation.candidates[0]
+    assert model.step(candidate, 8, 3, 3, 84).source is Source.MEASURED
+    assert model.step(candidate, 8, 3, 3, 1500).source is Source.MODELLED
 
 
 def test_an_idle_speculation_is_dearer_than_none_and_cheaper_than_a_loaded_one() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from advisor.advice import advise
+from advisor.cli.trial_text import trial_text
 from advisor.emit.heading import decision_lines
 from advisor.record import AtRate, Record
 from advisor.report import render
 from advisor.report.candidate_verdict import why
 from advisor.report.content import headline
 from advisor.report.curves import curves
+from advisor.report.tables import load_table
+from profiles.evidence import Block, TrialEvidence
 from profiles.schema import Quantity, Source
 from tests.advisor.report import synthetic_record as synthetic
-from tests.advisor.situations import gpu_situation
+from tests.advisor.situations import cpu_situation, cpu_trial, gpu_situation
+from tests.advisor.test_prediction import comparison
 from tests.advisor.test_startable import with_head
 
 NOW = "2026-01-01T00:00:00Z"
@@ -117,3 +122,57 @@ def test_an_abstention_blames_its_interval_and_no_part_that_is_well() -> None:
         "not decided: the interval 0.90–1.20 reaches a gain, its middle does not, as verifying the drafted tokens "
         "takes too long (1.40x were it as quick as a plain step)")
     assert told(speedup=q(1.3, 1.2, 1.4), held_back_by="nothing") == "not decided: timed beside other work"
+
+
+@pytest.mark.parametrize(("stopped", "word"), [("budget", "Its budget of 600 s"), ("interrupted", "An interrupt")])
+def test_a_trial_that_was_ended_says_that_resume_goes_on_with_it(stopped: str, word: str) -> None:
+    record = advise(cpu_situation(ended(stopped), concurrency=1, tasks="code"), NOW)
+    for name in ("text", "markdown", "html"):
+        shown = " ".join(re.sub(r"</?code>|`|\\", "", render(record, name)).split())
+        assert f"{word} ended the trial before its end: the same command with --resume goes on" in shown
+    assert "--resume" in trial_text(ended(stopped))
+    assert "--resume" not in trial_text(ended("complete"))
+
+
+def ended(stopped: str) -> TrialEvidence:
+    block = Block(k=0, running=1, task=None, wall_s=8.0, output_tokens=40, decode_s=7.0, decode_tokens=39)
+    trial = cpu_trial()
+    arms = tuple(arm.model_copy(update={"blocks": (block,)}) for arm in trial.arms)
+    return trial.model_copy(update={"arms": arms, "stopped": stopped, "budget_s": 600.0})
+
+
+def test_figures_of_several_sources_are_marked_and_the_legend_says_by_what() -> None:
+    record = advise(cpu_situation(cpu_trial(), concurrency=1, tasks="code"), NOW)
+    table = load_table(record, curves(record)[0])
+    by_load = {row[0]: row for row in table.rows}
+    assert "†" not in by_load["1"][3], "k=3 was timed at one request"
+    assert "†" in by_load["1"][2], "k=2 was not"
+    assert "†" in by_load["16"][3], "nor was a load of 16"
+    assert table.caption == ("no mark: measured on your engine; † modelled from what the trial timed at other k, "
+                             "loads or lengths")
+    for name in ("text", "markdown", "html"):
+        assert "o mark: measured on your engine; †" in " ".join(render(record, name).split())
+
+
+def test_figures_of_one_source_are_not_marked_and_the_legend_names_it() -> None:
+    record = advise(gpu_situation(concurrency=1, tasks="code"), NOW)
+    table = load_table(record, curves(record)[0])
+    assert not any(mark in cell for row in table.rows for cell in row for mark in "†‡?°")
+    assert table.caption == "every figure is assumed from published cases, not measured here"
+
+
+def test_a_comparison_carried_over_to_other_lengths_is_not_told_as_measured_at_them() -> None:
+    measured = cpu_trial(comparison(1.5, 1.51, 1.49, 1.5, k=5, running=1))
+    for lengths, carried in (({"prompt_tokens": 60, "output_tokens": 48}, False),
+                             ({"prompt_tokens": 60, "output_tokens": 100}, True)):
+        record = advise(cpu_situation(measured, concurrency=1, tasks="code", **lengths), NOW)
+        assert record.decision.speedup_source is Source.MEASURED
+        assert ("measured on your engine at other lengths, and carried over" in headline(record).meaning) is carried
+
+
+def test_the_star_of_a_figure_stands_at_the_figure_and_all_marks_are_as_wide() -> None:
+    record = advise(cpu_situation(cpu_trial(), concurrency=1, tasks="code"), NOW)
+    curve = curves(record)[0]
+    column = {row[0]: row[curve.shown_ks(6).index(3) + 1] for row in load_table(record, curve).rows}
+    assert {len(cell) for cell in column.values()} == {6}
+    assert not any(re.search(r"\s[*†]", cell) for cell in column.values())

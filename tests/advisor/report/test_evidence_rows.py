@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from advisor.advice import advise
 from advisor.cli.trial_text import trial_text
+from advisor.report import render
 from advisor.report.curves import curves
 from advisor.report.evidence_rows import evidence_table
+from advisor.report.tables import found_words
 from profiles.deployment import Candidate
 from profiles.evidence import ArmEvidence, ArmStatus, PairedBlock, PairedComparison, RequestAcceptance, TrialEvidence
+from profiles.schema import Source
 from profiles.workload import Task
 from tests.advisor.situations import cpu_situation, cpu_trial
 
@@ -46,3 +52,33 @@ def test_the_pairs_say_at_which_lengths_they_ran() -> None:
 def test_a_trial_in_the_terminal_tells_both_shares() -> None:
     assert ("8 % of the steps find a draft, and 88 % of those accept its first token (7 % of all steps)"
             in trial_text(with_lookup()))
+
+
+def test_a_report_has_one_count_of_each_share_though_the_tasks_are_weighed() -> None:
+    trial = with_lookup()
+    chat = RequestAcceptance(task=Task.CHAT, prompt_tokens=60, output_tokens=48, steps=300, drafted=(90, 90),
+                             accepted=(30, 10))
+    arms = tuple(arm.model_copy(update={"requests": (*arm.requests, chat)}) if arm.candidate.method == "ngram" else arm
+                 for arm in trial.arms)
+    situation = cpu_situation(trial.model_copy(update={"arms": arms}), concurrency=1, tasks="code")
+    situation = replace(situation, candidates=(*situation.candidates, arms[-1].candidate))
+    record = advise(situation, "2026-01-01T00:00:00Z")
+    said = {row[0]: row for row in evidence_table(record, curves(record)).rows}
+    assert found_words(record, "ngram").startswith("8 % of the steps find a draft, and 88 % of those")
+    assert said["steps that find a draft, ngram"][1] == "8 %"
+    assert said["first token accepted in steps that find a draft, ngram"][1] == "88 %"
+
+
+def test_a_figure_that_follows_from_the_trial_is_not_called_measured() -> None:
+    trial = cpu_trial(with_cells={(8, 5): 1040.0, (8, 1): 390.0})
+    record = advise(cpu_situation(trial, concurrency=1, tasks="code"), "2026-01-01T00:00:00Z")
+    (speed,) = (row for row in evidence_table(record, curves(record)).rows if row[0] == "speed-up decided on")
+    assert speed[4] == "modelled from the trial"
+    assert record.decision.speedup_source is Source.MODELLED
+    assert record.decision.speedup_from_trial
+    for form in ("text", "markdown"):
+        shown = " ".join(render(record, form).replace("│", " ").split())
+        assert "modelled from what the trial timed at other k, loads or lengths" in shown
+        assert "measured on your engine" not in re.sub("[Nn]o mark: measured on your engine", "", shown)
+    assert "modelled from the trial" in render(record, "html")
+    assert any("end to end, modelled from the trial" in reason.sentence for reason in record.reasons)

@@ -12,7 +12,7 @@ import pytest
 from probes.trial.plan import TrialPlan, build_plan
 from probes.trial.prompts import load_prompts
 from probes.trial.runner import run_trial
-from probes.trial.session import BUDGET_ENDED, COMPARISON_SHARE
+from probes.trial.session import BUDGET_ENDED, COMPARISON_SHARE, Session
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import ArmStatus, PairedBlock, TrialEvidence
 from tests.probes.trial.stated_engine import StatedMachine
@@ -191,6 +191,19 @@ def test_the_expected_end_does_not_jump_up_when_the_comparison_comes_in_sight(
     ends = [done + left for stage, done, left in watch.told if not stage.startswith("no speculation")]
     assert max(later - earlier for earlier, later in pairwise(ends)) < 0.1 * ends[-1]
     assert all(left >= 0 for _, _, left in watch.told)
+
+
+def test_a_block_that_takes_longer_than_thought_is_never_said_to_take_nothing_more(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(plan(5000), watch := Watch(), None, False)
+    monkeypatch.setattr(session, "waits", lambda arm: False)
+    monkeypatch.setattr(session, "reserve_s", lambda: 0.0)
+    monkeypatch.setattr(Session, "spent_s", property(lambda _: clock[0]))
+    clock = [100.0]
+    with session.step(0.0):
+        clock[0] = 160.0
+        session.tell("the last block")
+    assert watch.told == [("the last block", 160.0, pytest.approx(6.0))]
 
 
 def test_progress_names_the_arm_without_speculation_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
