@@ -36,7 +36,7 @@ def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress
     try:
         # On a CPU the baseline can stay resident, idle, beside each candidate; a GPU's memory is taken whole.
         keep = plan.on_cpu and bool(plan.arms) and room_for_both(session)
-        session.expected.beside = keep
+        session.expected.both, session.expected.beside = keep, keep and session.waits(plan.baseline)
         baseline = run_arm(session, plan.baseline, keep=keep)
         if not session.arms[plan.baseline.key].steps:
             _without_baseline(session)

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from probes.trial.checkpoint import Checkpoint
+from probes.trial.countdown import Countdown
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess, Turn
 from probes.trial.estimate import Estimator, Expected
@@ -49,6 +50,7 @@ class Session:
         self.estimator = Estimator(plan)
         self.expected = Expected(plan)
         self.began = time.monotonic()
+        self.countdown = Countdown(self.expected, lambda: self.spent_s)
         self.arms: dict[str, ArmEvidence] = {}
         self.done: dict[str, list[str]] = {}
         self.implausible: list[Implausibility] = []
@@ -72,8 +74,6 @@ class Session:
         """A process that has imported its engine, for the next start."""
         self._up: str | None = None
         """The arm whose own engine is running."""
-        self._step: tuple[float, float] | None = None
-        """When the start or block under way began on the trial's clock, and how long it was expected to take."""
         self._turn_ends_s = float("inf")
         """On the trial's clock: when the arm under way should leave the rest to the others."""
         self._earlier: TrialEvidence | None = None
@@ -96,6 +96,9 @@ class Session:
             key = by_label.get(arm.candidate.label)
             if key is not None:
                 self.arms[key] = arm
+        for plan in (self.plan.baseline, *self.plan.arms):
+            if plan.key in self.arms:
+                self.expected.observe_arm(plan, self.arms[plan.key], self.done.get(plan.key, ()))
         self.comparison, self.repairs, self._earlier = trial.comparison, trial.repairs, trial
         self.implausible = list(trial.implausible)
         blocks = sum(len(b) for b in self.done.values())
@@ -183,30 +186,18 @@ class Session:
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
         time left by what it saves and no further."""
-        told, k_max = self.expected, self.plan.arms[0].k_max if self.plan.arms else 0
-        reserve = self.reserve_s()
+        told, reserve = self.expected, self.reserve_s()
         arms = sum(told.arm_s(arm, self.owed(arm)) - (told.start_s() if self._up == arm.key else 0.0)
                    for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
         arms = min(arms, max(0.0, self.left_s - reserve))
-        if reserve:
-            # Where arms end early the comparison may take more than what was kept for it.
-            reserve = told.comparison_s(k_max)
-        begun_s, step_s = self._step or (self.spent_s, 0.0)
-        elapsed_s = min(self.spent_s - begun_s, step_s)
-        if self.comparison is not None and self.comparison.stopped == "":
-            # Under way it ends when its interval is clear: one more pair is the least it takes.
-            pairs = max(1, told.pairs - len(self.comparison.pairs))
-            reserve = told.pairs_s(pairs, self.comparison.k)
-        self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
-
-    @contextmanager
-    def step(self, expected_s: float) -> Iterator[None]:
-        """A start or block under way: what has passed of it is no longer to come."""
-        self._step = (self.spent_s, expected_s)
-        try:
-            yield
-        finally:
-            self._step = None
+        if reserve or self.countdown.comparing:
+            # Where arms end early the comparison may take more than what was kept for it; pairs of an earlier run are
+            # not owed again.
+            k, pairs = (known.k, len(known.pairs)) if (known := self.resumed_pairs) else (self.plan.arms[0].k_max, 0)
+            starts = 1 if self.resident is not None or self.waits(self.plan.baseline) else 2
+            reserve = self.countdown.comparison_s(k, pairs, starts)
+        left = arms + reserve - self.countdown.elapsed_s
+        self.progress.update(stage, self.spent_s, max(0.0, min(left, self.left_s)))
 
     @property
     def sampling(self) -> dict[str, Any]:
