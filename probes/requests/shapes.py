@@ -74,8 +74,8 @@ class Head:
     def doubled_notes(self) -> Iterator[str]:
         """What is said of columns that share a name."""
         for name in self.doubled:
-            yield (f"{self.name.rpartition('/')[2]}: columns {self.twice(name)} are called {shown('.'.join(self.keys[name]))}, and the "
-                   "first of them counts: give each a name of its own")
+            yield (f"{self.name.rpartition('/')[2]}: columns {self.twice(name)} are called "
+                   f"{shown('.'.join(self.keys[name]))}, and the first of them counts: give each a name of its own")
 
     def has(self, *names: str) -> bool:
         return all(plain(name) in self.keys for name in names)

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from probes.trial.checkpoint import Checkpoint
+from probes.trial.checkpoint import Checkpoint, Write, written
 from probes.trial.countdown import Countdown
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess, Turn
@@ -44,7 +44,8 @@ FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_
 class Session:
     """Everything the stages of a trial share. Token ids stay here, in memory."""
 
-    def __init__(self, plan: TrialPlan, progress: Progress, checkpoint: Path | None, resume: bool) -> None:
+    def __init__(self, plan: TrialPlan, progress: Progress, checkpoint: Path | None, resume: bool,
+                 write: Write = written) -> None:
         self.plan = plan
         self.progress = progress
         self.estimator = Estimator(plan)
@@ -79,7 +80,7 @@ class Session:
         self._earlier: TrialEvidence | None = None
         self._closed = False
         """No more checkpoints: what comes now is not to be resumed from."""
-        self.checkpoint = Checkpoint(checkpoint, plan.digest, progress.note) if checkpoint is not None else None
+        self.checkpoint = Checkpoint(checkpoint, plan.digest, progress.note, write) if checkpoint is not None else None
         if resume and self.checkpoint is not None:
             self._resume(self.checkpoint)
 

@@ -331,7 +331,7 @@ def test_a_column_whose_name_stands_twice_is_said_and_cannot_be_mapped(tmp_path:
     assert found.prompt_tokens.mean == 11
     assert ("d.csv: columns 2 and 4 are called prompt_tokens, and the first of them counts: give each a name of its own"
             in found.notes)
-    with pytest.raises(InputError, match="names 'prompt_tokens', and .*d.csv has columns of that name at 2 and 4"):
+    with pytest.raises(InputError, match=r"names 'prompt_tokens', and .*d\.csv has columns of that name at 2 and 4"):
         probe(path, columns="arrival=arrival,prompt=prompt_tokens,output=output_tokens")
     assert probe(path, columns="arrival=arrival,prompt=prompt_tokens_3,output=output_tokens").prompt_tokens.mean == 21
 
