@@ -29,6 +29,7 @@ from profiles.schema import (
     SeenShare,
     Share,
     Speculated,
+    Temperature,
     Watts,
     number,
 )
@@ -342,7 +343,7 @@ class TrialEvidence(Schema):
     """Human description: processor or GPU, threads, memory."""
     target: str
     target_config_hash: str | None = None
-    temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
+    temperature: Temperature = 0.0
     max_tokens: Count
     prompts: PromptSummary
     arms: tuple[ArmEvidence, ...] = ()

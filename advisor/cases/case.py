@@ -20,6 +20,7 @@ from advisor.cases.texts import family_of
 from profiles.errors import InputError
 from profiles.json_text import json_problem
 from profiles.methods import METHODS, method
+from profiles.schema import MAX_TEMPERATURE
 from profiles.workload import Task
 
 MOST_K = 128
@@ -301,7 +302,7 @@ def parse_case(row: object) -> Case:
         tree=tree is True,
         load_kind=kind,
         load_value=value,
-        temperature=_number(row, "temperature", 0.0, 5.0),
+        temperature=_number(row, "temperature", 0.0, MAX_TEMPERATURE),
         task=task,
         family=family_of(family, task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
