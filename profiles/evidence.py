@@ -29,6 +29,7 @@ from profiles.schema import (
     SeenShare,
     Share,
     Speculated,
+    Temperature,
     Watts,
     number,
 )
@@ -344,7 +345,7 @@ class TrialEvidence(Schema):
     target_config_hash: str | None = None
     """sha256 over the target's config.json and its weight files' names and sizes, for whoever compares two trials of
     one name."""
-    temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
+    temperature: Temperature = 0.0
     max_tokens: Count
     prompts: PromptSummary
     arms: tuple[ArmEvidence, ...] = ()

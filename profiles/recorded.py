@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from profiles.schema import Amount, Count, Quantity, Running, Schema, Setting, Share, Speculated, number
+from profiles.schema import Amount, Count, Quantity, Running, Schema, Setting, Share, Speculated, Temperature, number
 from profiles.workload import Lengths, Task
 
 Length = Annotated[float, Field(ge=1, le=65), number]
@@ -87,7 +87,7 @@ class RecordedAcceptance(Schema):
     """Share of the recorded tokens that are the target's own first choice, where it was asked."""
     lower_bound: bool = False
     """The outputs are another model's: a draft made for this target agrees with it more than with them."""
-    temperature: Annotated[float, Field(ge=0, le=5), number] | None = None
+    temperature: Temperature | None = None
     """Temperature the outputs were drawn at; None where not known."""
     running: Running = 1
     """Requests walked side by side: a suffix tree shared by them grows as they go."""

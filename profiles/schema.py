@@ -60,6 +60,8 @@ MAX_SECONDS = 10**7
 MAX_GIB = 10**5
 MAX_COUNT = 10**15
 MAX_K = 64
+MAX_TEMPERATURE = 5
+"""Of sampling; engines take at most 2, and a slip in the unit is far above."""
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63), number]
 """Any whole number, such as a seed."""
@@ -69,6 +71,8 @@ Amount = Annotated[float, Field(ge=0, le=MAX_COUNT), number]
 """A counter or a rate: Prometheus keeps counts as floats."""
 Share = Annotated[float, Field(ge=0, le=1), number]
 """A part of a whole."""
+Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE), number]
+"""Of sampling; 0 is greedy."""
 TokenLimit = Annotated[int, Field(ge=1, le=MAX_TOKENS), number]
 """A limit in tokens."""
 MeanTokens = Annotated[float, Field(gt=0, le=MAX_TOKENS), number]

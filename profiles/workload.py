@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from profiles.mistakes import given
-from profiles.schema import Load, MeanTokens, Schema, Share, number, shown
+from profiles.schema import Load, MeanTokens, Schema, Share, Temperature, number, shown
 
 _MAX_SHARE = 10**9
 """Shares are relative; anything larger is a slip, and its sum may overflow."""
@@ -81,7 +81,7 @@ class Lengths(Schema):
 class Sampling(Schema):
     """How tokens are drawn. Hot sampling lowers acceptance; min_p and logit_bias are refused with speculation."""
 
-    temperature: Annotated[float, Field(ge=0, le=5), number] = 0.0
+    temperature: Temperature = 0.0
     """Sampling temperature; 0 is greedy. Left out, anything between 0 and 1 is assumed (vLLM's own default is 1)."""
     top_p: Annotated[float, Field(gt=0, le=1), number] = 1.0
     """Nucleus sampling mass."""

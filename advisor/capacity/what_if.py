@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from profiles.deployment import Deployment
 from profiles.errors import InputError
 from profiles.evidence import Evidence, TrialEvidence
 from profiles.mistakes import first_mistake
+from profiles.once import once
 from profiles.schema import shown
 
 
@@ -126,14 +127,16 @@ CHANGES: dict[str, Change] = {
 
 def parse_change(text: str) -> tuple[tuple[Change, str], ...]:
     """`gpu=H200` or `gpu=H200,context=2x`: the changes of one what-if. InputError names the known ones."""
-    found = []
-    for part in text.split(","):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if name not in CHANGES or not equals or not value:
-            raise InputError(f"--what-if {shown(text)}: {shown(part)} is no change: expected one of "
-                             f"{', '.join(change.example for change in CHANGES.values())}")
-        found.append((CHANGES[name], value))
-    return tuple(found)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for part in text.split(","):
+            name, equals, value = (piece.strip() for piece in part.partition("="))
+            if name not in CHANGES or not equals or not value:
+                raise InputError(f"--what-if {shown(text)}: {shown(part)} is no change: expected one of "
+                                 f"{', '.join(change.example for change in CHANGES.values())}")
+            yield name, value
+
+    return tuple((CHANGES[name], value) for name, value in once(f"--what-if {shown(text)}", pairs()).items())
 
 
 def changed_deployment(deployment: Deployment, changes: tuple[tuple[Change, str], ...]) -> Deployment:

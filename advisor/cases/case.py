@@ -20,6 +20,7 @@ from advisor.cases.texts import family_of
 from profiles.errors import InputError
 from profiles.json_text import json_problem
 from profiles.methods import METHODS, method
+from profiles.schema import MAX_TEMPERATURE
 from profiles.workload import Task
 
 MOST_K = 128
@@ -36,6 +37,9 @@ LONGEST_TEXT = 300
 """Characters of a name: no model, card or data set is called more."""
 LONGEST_LINE = 1_000_000
 """Characters of a case's line; one of every field takes under a thousand."""
+NO_TEXT = "surrogateescape"
+"""How bytes that are not UTF-8 are kept in a line, so that it is refused alone."""
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _SHOWN = 60
 _OWN_LAYERS = re.compile(r"built-?in|native", re.IGNORECASE)
 _ROUNDED_UP = 1.03
@@ -298,7 +302,7 @@ def parse_case(row: object) -> Case:
         tree=tree is True,
         load_kind=kind,
         load_value=value,
-        temperature=_number(row, "temperature", 0.0, 5.0),
+        temperature=_number(row, "temperature", 0.0, MAX_TEMPERATURE),
         task=task,
         family=family_of(family, task),
         prompt_len=_number(row, "prompt_len", 0.0, MOST_TOKENS),
@@ -315,8 +319,13 @@ def decode_line(line: str) -> object:
     """A line's JSON value; objects in which a key stands twice are `Doubled`.
 
     Raises:
-        InputError: the line is no JSON, or far too long for a case.
+        InputError: the line is no JSON, not UTF-8 (as read with `NO_TEXT`), or far too long for a case.
     """
+    foreign = _NO_UTF8.search(line)
+    if foreign is not None:
+        byte = len(line[:foreign.start()].encode("utf-8", "surrogatepass")) + 1
+        raise InputError(f"the line is not UTF-8 text (byte {byte}): expected one JSON object a line; save the file as "
+                         "UTF-8")
     if len(line) > LONGEST_LINE:
         raise InputError(f"the line has more than {LONGEST_LINE:,} characters: expected one case of some hundreds")
     try:

@@ -124,11 +124,13 @@ def from_values(
     """Options from any reader, in one spelling. `lines` has the keys as they are spelled in `values`.
 
     Raises:
-        InputError: an option name is no text, or one option stands twice in two spellings.
+        InputError: an option name is no text, or one option (or key of speculative-config) stands twice in two
+            spellings. What vLLM takes of the two was asked of its own parser (0.32).
     """
     found: dict[str, Any] = {}
     placed: dict[KeyPath, int] = {}
     spelled: dict[str, str] = {}
+    stated: dict[str, str] = {}
     old = dict(lines or {})
     for raw, value in values.items():
         if not isinstance(raw, str):
@@ -137,19 +139,21 @@ def from_values(
         first, *rest = raw.lstrip("-").split(".")
         option = first.replace("_", "-")
         option = option if from_file else SHORT_OPTIONS.get(option, option)
+        where = f"{name}{_at(old.get((raw,)))}"
+        before = stated.setdefault(option, raw)
+        if before != raw and bool(rest) != ("." in before):
+            raise InputError(f"{where}: option {shown(option)} stands both whole and with dots ({shown(raw)}): vLLM "
+                             "takes those with dots alone; keep one of the two")
         if rest:
-            _refuse_absurd(value, f"{name}{_at(old.get((raw,)))}: {raw}")
-            _put_dotted(found, placed, option, rest, value, old.get((raw,)))
+            _refuse_absurd(value, f"{where}: {raw}")
+            _put_dotted(found, placed, option, rest, value, old.get((raw,)), where)
             continue
-        if option in found and not isinstance(found[option], dict):
-            raise InputError(f"{name}{_at(old.get((raw,)))}: option {shown(option)} stands twice, with dashes and with "
-                             "underscores; keep one")
+        if before != raw:
+            raise InputError(f"{where}: option {shown(option)} stands twice, as {shown(before)} and as {shown(raw)}: "
+                             "vLLM takes the last one; keep one of the two")
         if option != raw:
             spelled[option] = raw
-        parsed = _parsed(option, value, f"{name}{_at(old.get((raw,)))}: {raw}")
-        if isinstance(parsed, dict) and isinstance(found.get(option), dict):
-            parsed = {**parsed, **found[option]}
-        found[option] = parsed
+        found[option] = _parsed(option, value, f"{where}: {raw}")
         for path, line in old.items():
             if path and path[0] == raw:
                 placed.setdefault((option, *_inner(option, path[1:])), line)
@@ -184,7 +188,7 @@ def _parsed(option: str, value: Any, where: str) -> Any:
         except json.JSONDecodeError:
             return value
         _refuse_absurd(value, where)
-    return _normal(option, value)
+    return _normal(option, value, where)
 
 
 def _refuse_absurd(value: Any, where: str) -> None:
@@ -197,11 +201,18 @@ def _refuse_absurd(value: Any, where: str) -> None:
         raise InputError(f"{where}: {shorter} is no number that an option can have; mend it and run again")
 
 
-def _normal(option: str, value: Any) -> Any:
+def _normal(option: str, value: Any, where: str) -> Any:
     """vLLM takes dashes for underscores in the keys of speculative-config; those of other options keep theirs."""
-    if option == "speculative-config" and isinstance(value, dict):
-        return {key.replace("-", "_") if isinstance(key, str) else key: inner for key, inner in value.items()}
-    return value
+    if option != "speculative-config" or not isinstance(value, dict):
+        return value
+    found: dict[Any, Any] = {}
+    for key, inner in value.items():
+        plain = key.replace("-", "_") if isinstance(key, str) else key
+        if plain in found:
+            raise InputError(f"{where}: key {shown(plain)} stands twice, with dashes and with underscores: vLLM takes "
+                             "the last one; keep one of the two")
+        found[plain] = inner
+    return found
 
 
 def _inner(option: str, path: KeyPath) -> KeyPath:
@@ -211,7 +222,8 @@ def _inner(option: str, path: KeyPath) -> KeyPath:
 
 
 def _put_dotted(
-    found: dict[str, Any], placed: dict[KeyPath, int], option: str, rest: list[str], value: Any, line: int | None
+    found: dict[str, Any], placed: dict[KeyPath, int], option: str, rest: list[str], value: Any, line: int | None,
+    where: str,
 ) -> None:
     keys = [key.replace("-", "_") for key in rest] if option == "speculative-config" else rest
     place = found.setdefault(option, {})
@@ -222,6 +234,9 @@ def _put_dotted(
         if not isinstance(inner, dict):
             inner = place[key] = {}
         place = inner
+    if keys[-1] in place:
+        raise InputError(f"{where}: {shown('.'.join((option, *keys)))} stands twice: vLLM takes the last one; keep one "
+                         "of the two")
     place[keys[-1]] = value
     if line is not None:
         placed.setdefault((option,), line)

@@ -17,7 +17,7 @@ from advisor.cli.unread_options import refuse_unread
 from advisor.emit.forms import form_names
 from profiles.errors import EXIT_ABSTAINED, EXIT_OK, EXIT_PROBE_FAILED, InputError
 from profiles.printable import escaped
-from profiles.schema import MAX_CONCURRENCY, MAX_TOKENS
+from profiles.schema import MAX_CONCURRENCY, MAX_TEMPERATURE, MAX_TOKENS
 
 if TYPE_CHECKING:
     from advisor.capacity.document import CapacityPlan
@@ -51,7 +51,7 @@ CONFIG, RECORD, REPORT = "vllm.yaml", "record.json", "report.html"
 @click.option("--prompt-len", type=Number(0, MAX_TOKENS, above=True), help="Mean prompt length in tokens.")
 @click.option("--output-len", type=Number(0, MAX_TOKENS, above=True), help="Mean output length in tokens.")
 @click.option("--task", multiple=True, help="Task family (code, json, chat, creative, ...); repeat for a mix.")
-@click.option("--temperature", type=Number(0, 5), help="Sampling temperature most requests use.")
+@click.option("--temperature", type=Number(0, MAX_TEMPERATURE), help="Sampling temperature most requests use.")
 @click.option("--goal", help="What to optimise: latency, throughput or cost.")
 @click.option("--worthwhile-gain", type=Number(0, 1),
               help="Smallest relative gain worth the complexity (0.05 is 5 %).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,16 +185,18 @@ def _shell_environment() -> dict[str, str]:
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
     from profiles.errors import InputError
+    from profiles.once import once
 
-    found = {}
-    for number, text in enumerate(texts, 1):
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            # The text is not shown: without a name it may be the secret itself.
-            raise InputError(f"--env number {number} is not KEY=VALUE: expected for example "
-                             "VLLM_USE_V2_MODEL_RUNNER=0")
-        found[name] = value
-    return found
+    def pairs() -> Iterator[tuple[str, str]]:
+        for number, text in enumerate(texts, 1):
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                # The text is not shown: without a name it may be the secret itself.
+                raise InputError(f"--env number {number} is not KEY=VALUE: expected for example "
+                                 "VLLM_USE_V2_MODEL_RUNNER=0")
+            yield name, value
+
+    return once("--env", pairs())
 
 
 def _further(texts: Sequence[str]) -> dict[Path, str]:
@@ -208,10 +210,10 @@ def _further(texts: Sequence[str]) -> dict[Path, str]:
         if not equals or not file or name not in _formats():
             raise InputError(f"--also {text!r}: expected FORMAT=FILE with a format of {', '.join(_formats())}")
         # Better said now than after everything is read.
-        place_of(Path(file))
-        if Path(file) in found:
+        path = place_of(Path(file))
+        if os.path.realpath(path) in {os.path.realpath(other) for other in found}:
             raise InputError(f"--also names {file} twice: give each format a file of its own")
-        found[Path(file)] = name
+        found[path] = name
     return found
 
 

@@ -23,12 +23,14 @@ _LONGEST_SKIPPED = 2**30
 
 
 def _lines(path: str) -> Iterator[str]:
+    from advisor.cases.case import NO_TEXT
+
     if path == "-":
-        yield from _whole_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace"))
+        yield from _whole_lines(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors=NO_TEXT))
         return
     refuse_no_file(Path(path), _EXPECTED)
     try:
-        with open(path, encoding="utf-8-sig", errors="replace") as stream:
+        with open(path, encoding="utf-8-sig", errors=NO_TEXT) as stream:
             yield from _whole_lines(stream)
     except OSError as error:
         raise InputError(

@@ -15,13 +15,14 @@ from advisor.cli.probe_replay import finish, recorded_options, task_of
 from advisor.cli.provenance import evidence
 from advisor.cli.unread_options import refuse_unread
 from profiles.errors import InputError
+from profiles.schema import MAX_TEMPERATURE
 
 
 @click.command("scoring")
 @click.option("--target", required=True, metavar="MODEL", help="The model that wrote the outputs: folder or HF id.")
 @click.option("--draft", "drafts", multiple=True, required=True, metavar="MODEL",
               help="Draft model to score; repeat for several.")
-@click.option("--temperature", type=Number(0, 5),
+@click.option("--temperature", type=Number(0, MAX_TEMPERATURE),
               help="Temperature the outputs were drawn at. Default: as recorded, else 0.")
 @click.option("--top-p", type=Number(0, 1, above=True), default=1.0, show_default=True,
               help="Nucleus mass they were drawn with.")

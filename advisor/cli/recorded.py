@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from profiles.deployment import Deployment
+from profiles.schema import MAX_TEMPERATURE
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence
@@ -42,7 +43,8 @@ def with_recorded(deployment: Deployment, evidence: Sequence[Evidence]) -> tuple
             filled[field] = value
             notes.append(f"{said} as the recorded requests show")
     heat = recorded.temperature or (recorded.text.sampling.get("temperature") if recorded.text else None)
-    if heat is not None and heat.usual <= 5 and "temperature" not in workload.sampling.model_fields_set:
+    if (heat is not None and 0 <= heat.usual <= MAX_TEMPERATURE
+            and "temperature" not in workload.sampling.model_fields_set):
         filled["sampling"] = workload.sampling.model_copy(update={"temperature": heat.usual})
         notes.append(f"temperature not stated: {heat.usual:g} as {heat.usual_share:.0%} of the recorded requests that "
                      "say it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from advisor.cli.number_types import Duration
 from advisor.cli.output import say
 from advisor.cli.provenance import evidence
 from profiles.errors import InputError
+from profiles.once import once
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence, ServerEvidence
@@ -101,11 +102,14 @@ def _token(variable: str | None) -> str | None:
 
 
 def _headers(lines: Sequence[str]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        name, colon, value = line.partition(":")
-        if not colon or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name.strip()):
-            # The line is not shown: without a colon it may be the key itself.
-            raise InputError(f"--header number {number} is not 'NAME: VALUE': expected for example 'X-Api-Key: ...'")
-        found[name.strip()] = value.strip()
-    return found
+    def pairs() -> Iterator[tuple[str, tuple[str, str]]]:
+        for number, line in enumerate(lines, 1):
+            name, colon, value = line.partition(":")
+            if not colon or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name.strip()):
+                # The line is not shown: without a colon it may be the key itself.
+                raise InputError(f"--header number {number} is not 'NAME: VALUE': expected for example "
+                                 "'X-Api-Key: ...'")
+            # Case makes no difference in the name of a header.
+            yield name.strip().lower(), (name.strip(), value.strip())
+
+    return dict(once("--header", pairs()).values())

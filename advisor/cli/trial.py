@@ -12,7 +12,7 @@ import click
 
 from advisor.cli.advise_flags import prompts_file
 from advisor.cli.number_types import Duration
-from advisor.cli.output import format_option, place_of, print_json, quiet_option, say
+from advisor.cli.output import format_option, place_of, print_json, quiet_option, say, write_whole
 from advisor.cli.result_file import ResultFile
 from advisor.cli.server_source import TOKEN_VARIABLE
 from profiles.errors import EXIT_OK, EXIT_PROBE_FAILED, InputError
@@ -137,7 +137,7 @@ def measure(situation: Situation, base: Path, checkpoint: Path | None, *, resume
                       locate=lambda ref: model_path(ref, base))
     return run_trial(plan, choose=lambda found: finalist(situation, found),
                      stop=PairedStop(stated.objective.worthwhile_gain), progress=progress, checkpoint=checkpoint,
-                     resume=resume)
+                     resume=resume, write=write_whole)
 
 
 def most_promising_first(situation: Situation) -> tuple[list[Candidate], int]:

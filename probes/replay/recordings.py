@@ -20,6 +20,7 @@ from probes.requests.clock import BEYOND_S, moment
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
 from profiles.reading import read_whole
+from profiles.schema import MAX_TEMPERATURE
 from profiles.workload import Task, parse_task
 
 Text = str | tuple[int, ...]
@@ -46,6 +47,9 @@ class Recording:
     task: Task | None = None
     model: str | None = None
     temperature: float | None = None
+    """None also where what is recorded can be none."""
+    odd_temperature: bool = False
+    """Whether one is recorded that cannot be."""
     arrival: float | None = None
     where: str = ""
     """`file:line`"""
@@ -205,8 +209,9 @@ def _recording(item: Mapping[str, Any], request: Mapping[str, Any], response: An
     sampling = item.get("sampling_params", request.get("sampling_params"))
     sources += [sampling] if isinstance(sampling, dict) else []
     task, temperature = first(_TASKS, str), first(("temperature",), (int, float))
+    usable = temperature is not None and 0 <= temperature <= MAX_TEMPERATURE
     return Recording(prompt, output, _task(task), first(("model", "model_id", "model_name"), str),
-                     float(temperature) if temperature is not None and 0 <= temperature <= 5 else None,
+                     float(temperature) if usable else None, temperature is not None and not usable,
                      _arrival(sources), where)
 
 

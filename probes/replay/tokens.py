@@ -12,7 +12,7 @@ from probes.replay.recordings import Recording, Recordings, read_recordings
 from probes.replay.tokenizing import TargetTokenizer, load_tokenizer
 from profiles.errors import InputError
 from profiles.reading import file_key
-from profiles.schema import counted
+from profiles.schema import MAX_TEMPERATURE, counted
 from profiles.traffic import pooled
 from profiles.workload import Lengths, Task
 
@@ -108,6 +108,9 @@ def token_requests(paths: Sequence[Path], target: str | None, *, base: Path, tas
                      "once")
     if len(temperatures - {None}) > 1:
         notes.append("the records were drawn at several temperatures: acceptance is that of the mix")
+    odd = sum(r.odd_temperature for r in found.requests)
+    if odd:
+        notes.append(f"{counted(odd, 'temperature')} outside of 0 to {MAX_TEMPERATURE} not used; the requests count")
     models = Counter(r.model for r in found.requests if r.model)
     if len(models) > 1:
         notes.append(f"{pooled(models)}: acceptance is that of the mix; give the records of one model alone")

@@ -8,7 +8,7 @@ import numpy as np
 
 from probes.requests.clock import EPOCH_FROM_S
 from probes.requests.table import Table
-from profiles.schema import MAX_CONCURRENCY, MAX_SECONDS, MAX_TOKENS
+from profiles.schema import MAX_CONCURRENCY, MAX_SECONDS, MAX_TEMPERATURE, MAX_TOKENS
 
 _COARSE = 4096
 _FAR_S = 86_400.0
@@ -68,7 +68,7 @@ _POSSIBLE = {
     "ttft": ("times to the first token (s)", 0.0, MAX_SECONDS),
     "tpot": ("times per output token (s)", 0.0, MAX_SECONDS),
     "lat": ("latencies (s)", 0.0, MAX_SECONDS), "run": ("running requests", 0.0, MAX_CONCURRENCY),
-    "cached": ("cached tokens", 0.0, MAX_TOKENS), "temp": ("temperatures", 0.0, 5.0),
+    "cached": ("cached tokens", 0.0, MAX_TOKENS), "temp": ("temperatures", 0.0, MAX_TEMPERATURE),
 }
 """What a figure of a request is called, and between which values it can be."""
 

@@ -45,7 +45,7 @@ def loaded(names: Sequence[str], options: Options) -> Iterator[Loaded]:
         columns = {name for plan in plans for name in (COLUMNS if plan is None else columns_of(plan))}
         reading = Reading(Table(database, columns, len(sources)), count_tokens, options.model)
         for number, (source, one, form, planned) in enumerate(zip(sources, heads, forms, plans, strict=True)):
-            for note in (*source.notes, *form.notes):
+            for note in (*source.notes, *form.notes, *one.doubled_notes()):
                 reading.note(note)
             by_records = partial(reading.by_records, form, one, number) if isinstance(form, RecordFormat) else None
             if planned is not None:

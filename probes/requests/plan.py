@@ -24,6 +24,7 @@ from probes.requests.shapes import (
 )
 from probes.requests.vocabulary import VOCABULARY
 from profiles.errors import InputError
+from profiles.once import once
 from profiles.schema import MAX_TOKENS
 
 FAILED_WORDS = ("error", "failed", "failure", "timeout", "cancelled", "canceled", "aborted")
@@ -106,16 +107,18 @@ def _resolved(field: str, place: Place, head: Head) -> Resolved:
 
 def mapped(mapping: str) -> Places:
     """`--columns prompt=IN,output=OUT,arrival=T:ms` as places of a format. InputError names the part that is none."""
-    places: dict[str, tuple[Place, ...]] = {}
-    for part in mapping.split(","):
-        field, equals, column = part.partition("=")
-        name, _, unit = column.rpartition(":")
-        column, unit = (name, unit) if unit in (*SECONDS, "time") else (column, "")
-        if field.strip() not in FIELDS or not equals or not column.strip():
-            raise InputError(f"--columns {part.strip()!r}: expected FIELD=COLUMN or FIELD=COLUMN:UNIT with a field of "
-                             f"{', '.join(FIELDS)} and a unit of s, ms, us, ns")
-        places[field.strip()] = (Place(column.strip(), unit or None),)  # type: ignore[arg-type]
-    return places
+
+    def pairs() -> Iterator[tuple[str, tuple[Place, ...]]]:
+        for part in mapping.split(","):
+            field, equals, column = part.partition("=")
+            name, _, unit = column.rpartition(":")
+            column, unit = (name, unit) if unit in (*SECONDS, "time") else (column, "")
+            if field.strip() not in FIELDS or not equals or not column.strip():
+                raise InputError(f"--columns {part.strip()!r}: expected FIELD=COLUMN or FIELD=COLUMN:UNIT with a field "
+                                 f"of {', '.join(FIELDS)} and a unit of s, ms, us, ns")
+            yield field.strip(), (Place(column.strip(), unit or None),)  # type: ignore[arg-type]
+
+    return once("--columns", pairs())
 
 
 def mapped_format(mapping: str, head: Head) -> TableFormat:
@@ -125,6 +128,10 @@ def mapped_format(mapping: str, head: Head) -> TableFormat:
     if missing:
         have = ", ".join(".".join(parts) for parts in list(head.keys.values())[:12])
         raise InputError(f"--columns names {missing[0]!r}, which is no column of {head.name}: it has {have or 'none'}")
+    for (place,) in places.values():
+        if head.twice(place.path):
+            raise InputError(f"--columns names {place.path!r}, and {head.name} has columns of that name at "
+                             f"{head.twice(place.path)}: give each a name of its own in its first line")
     if "prompt" not in places and "output" not in places and "arrival" not in places:
         raise InputError("--columns maps no lengths and no times: name at least prompt, output or arrival")
     return TableFormat("mapped", "columns as mapped", lambda _: True, places,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from probes.requests.database import Database, named, quoted
 from probes.requests.plan import FAILED, FAILED_WORDS, REASONS, Plan, Resolved
-from probes.requests.shapes import FIELDS, SECONDS, plain
+from probes.requests.shapes import FIELDS, SECONDS, Head, plain
 from probes.requests.sources import Source
 from profiles.schema import MAX_TOKENS
 
@@ -137,7 +137,7 @@ def rows_sql(plan: Plan, source: Source, number: int, columns: Sequence[str], *,
 
 def _fields_sql(plan: Plan, source: Source, *, tolerant: bool, more: Iterable[str] = ()) -> str:
     fields = [*more, *(f"{sql} AS {named(name)}" for name, sql in expressions(plan, tolerant=tolerant).items())]
-    fields += ["excess"] if tolerant and plan.head.container == "csv" else []
+    fields += [f"{named(_beyond(plan.head))} AS excess"] if tolerant and plan.head.container == "csv" else []
     return f"(SELECT {', '.join(fields)} FROM {reader_sql(plan, source, tolerant=tolerant)})"
 
 
@@ -201,8 +201,8 @@ def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
         quotes = "quote='\"', escape='\"'" if head.quoted else "quote='', escape=''"
         extra = ""
         if tolerant:
-            # A row too long or too short is said, never shifted: the first is seen by what is in `excess`.
-            columns["excess"] = "VARCHAR"
+            # A row too long or too short is said, never shifted: the first is seen by what is behind its columns.
+            columns[_beyond(head)] = "VARCHAR"
             extra = ", null_padding=true, ignore_errors=true, store_rejects=true, strict_mode=false"
         return (f"read_csv({path}{packed}, auto_detect=false, header={str(head.header).lower()}, "
                 f"delim={quoted(head.delimiter)}, {quotes}{extra}, "
@@ -210,6 +210,14 @@ def reader_sql(plan: Plan, source: Source, *, tolerant: bool) -> str:
     errors = ", ignore_errors=true" if tolerant else ""
     return (f"read_ndjson({path}{packed}{errors}, maximum_object_size={_LINE_BYTES}, "
             f"columns={{{_columns(_tree(plan))}}})")
+
+
+def _beyond(head: Head) -> str:
+    """A name for what stands behind a row's last column, which none of the file's own columns has."""
+    name = "excess"
+    while plain(name) in head.keys:
+        name += "x"
+    return name
 
 
 def _packed(source: Source) -> str:

@@ -163,15 +163,29 @@ def _csv(name: str, lines: Sequence[str]) -> Head | None:
         header = not any(number(cell) is not None for cell in rows[0])
         names = [cell.strip() for cell in rows[0]] if header else [str(i) for i in range(width)]
         known = [plain(one) for one in names]
-        if header and (len(set(known)) < width or not all(known)):
-            names = [one if known[i] and known.index(known[i]) == i else f"{one or 'column'}_{i}"
-                     for i, one in enumerate(names)]
+        names = _apart(names) if header else names
+        places = {one: tuple(i for i, other in enumerate(known, 1) if other == one) for one in known if one}
         kept = [row for row in rows[header:] if len(row) == width]
         columns = {plain(one): tuple(row[i] for row in kept) for i, one in enumerate(names)}
         return Head(name, "csv", {plain(one): (one,) for one in names}, columns,
                     tuple(dict(zip(names, row, strict=True)) for row in kept), tuple(lines), delimiter, header,
-                    any('"' in line for line in lines))
+                    any('"' in line for line in lines),
+                    doubled={one: at for one, at in places.items() if len(at) > 1})
     return None
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """The same, with the column's number behind those that are empty or that another one before has."""
+    found: list[str] = []
+    taken = {plain(one) for one in names}
+    for i, name in enumerate(names):
+        if not plain(name) or any(plain(name) == plain(one) for one in found):
+            name = f"{name or 'column'}_{i}"
+            while plain(name) in taken:
+                name += "_x"
+            taken.add(plain(name))
+        found.append(name)
+    return found
 
 
 def _parquet(source: Source) -> Head:

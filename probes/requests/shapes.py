@@ -64,6 +64,18 @@ class Head:
     """Whether quotation marks are in what was looked at."""
     wrapped: str = ""
     """The key under which each JSON object holds a line of a log, where a container or collector wrapped it."""
+    doubled: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Plain names that several columns of a table have, to where these stand, from 1. `keys` has the first of them."""
+
+    def twice(self, name: str) -> str:
+        """`2 and 4`, the columns of that name; empty where there is one at most."""
+        return " and ".join(map(str, self.doubled.get(plain(name), ())))
+
+    def doubled_notes(self) -> Iterator[str]:
+        """What is said of columns that share a name."""
+        for name in self.doubled:
+            yield (f"{self.name.rpartition('/')[2]}: columns {self.twice(name)} are called "
+                   f"{shown('.'.join(self.keys[name]))}, and the first of them counts: give each a name of its own")
 
     def has(self, *names: str) -> bool:
         return all(plain(name) in self.keys for name in names)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from probes.requests.texts import View, copied_share, task_of
-from profiles.schema import Quantity, Source
+from profiles.schema import MAX_TEMPERATURE, Quantity, Source
 from profiles.traffic import SamplingSeen, TextSignals
 from profiles.workload import Task
 
@@ -50,9 +50,9 @@ class Signals:
         if copied is not None:
             self.copies.append(copied)
         for name, value in view.sampling.items():
-            if abs(value) > _LARGEST:
-                continue
-            self.sampling.setdefault(name, Counter())[value] += 1
+            least, most = (0, MAX_TEMPERATURE) if name == "temperature" else (-_LARGEST, _LARGEST)
+            if least <= value <= most:
+                self.sampling.setdefault(name, Counter())[value] += 1
 
     def evidence(self) -> TextSignals | None:
         """None where no text was seen."""

@@ -47,7 +47,7 @@ def launch(session: Session, arm: ArmPlan, engine_args: dict[str, Any], first: b
     estimated = session.estimator.start_s()
     told = session.expected.start_s()
     try:
-        with session.step(told):
+        with session.countdown.step(told):
             session.tell(f"{label}: starting the engine")
             process.start(waiting=lambda _: session.tell(f"{label}: starting the engine"))
         session.started(arm, process, first)
@@ -85,7 +85,7 @@ def run_block(session: Session, process: EngineProcess, block: BlockPlan, label:
     estimated, begin = session.estimator.block_s(block), time.monotonic()
     told = session.expected.beside_s(block, 1 if session.resident not in (None, process) else 0)
     stage = f"{label}: {block.key}"
-    with session.step(told), session.beside(process, command["prompts"][:block.running]) as turn:
+    with session.countdown.step(told), session.beside(process, command["prompts"][:block.running]) as turn:
         session.tell(stage)
         data: dict[str, Any] = process.call("run_block", turn=turn, beat=lambda steps, tokens: session.tell(stage),
                                             **command)

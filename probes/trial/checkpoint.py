@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,15 @@ from profiles.errors import InputError
 from profiles.evidence import TrialEvidence
 from profiles.json_text import json_problem
 from profiles.schema import SCHEMA_VERSION, Schema
+
+Write = Callable[[Path, str], object]
+"""Puts a text in the place of a file; OSError or InputError where it cannot."""
+
+
+def written(path: Path, text: str) -> None:
+    """The simplest `Write`: half a file stays where it is broken off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 class CheckpointDocument(Schema):
@@ -39,6 +48,7 @@ class Checkpoint:
     path: Path
     digest: str
     note: Callable[[str], None]
+    write: Write
     refused: str | None = field(default=None, init=False)
     """The system's reason while writes fail; None once one succeeds again."""
     _told: bool = field(default=False, init=False)
@@ -49,6 +59,9 @@ class Checkpoint:
         InputError: it is unreadable, of another schema, or of another plan.
         """
         try:
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                # A pipe would wait for a writer for ever.
+                raise InputError(f"the checkpoint {self.path} is no regular file: run without --resume")
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
@@ -72,20 +85,13 @@ class Checkpoint:
         return document
 
     def save(self, done: dict[str, list[str]], trial: TrialEvidence) -> None:
-        """Write beside, then rename: a reader, or the next run, sees the old file or the new one."""
+        """What there is so far, in the place of what there was."""
         document = CheckpointDocument(plan=self.digest, done={a: tuple(b) for a, b in done.items()}, trial=trial)
-        beside = self.path.with_name(f".{self.path.name}.writing")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w", encoding="utf-8") as stream:
-                stream.write(document.model_dump_json())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(beside, self.path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            self.refused = error.strerror or str(error)
+            self.write(self.path, document.model_dump_json())
+        except (OSError, InputError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            self.refused = getattr(cause, "strerror", None) or str(error)
             if not self._told:
                 self._told = True
                 self.note(f"cannot write the checkpoint {self.path}: {self.refused}; the trial goes on in memory, and "

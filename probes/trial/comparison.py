@@ -51,7 +51,10 @@ class Comparison:
     def run(self, baseline: EngineProcess | None) -> None:
         """`baseline`: its arm's engine, still alive, or None. EngineFailure ends the comparison, not the trial."""
         try:
-            if self.session.plan.on_cpu and (baseline is not None or room_for_both(self.session)):
+            both = self.session.plan.on_cpu and (baseline is not None or room_for_both(self.session))
+            self.session.expected.both = both
+            self.session.countdown.paired(self.k, len(self.pairs), 1 if baseline is not None else 2)
+            if both:
                 self._both_resident(baseline)
             else:
                 if baseline is not None:
@@ -89,7 +92,8 @@ class Comparison:
         session, plan = self.session, self.session.plan
         self.mode = "alternate_restarts"
         reason: str | None = None
-        rounds = 0
+        # Rounds of earlier runs had starts of their own.
+        rounds = len({(pair.baseline_start, pair.speculative_start) for pair in self.pairs})
         while reason is None or (rounds < LEAST_ROUNDS and reason != BUDGET_ENDED):
             turns = [len(self.pairs) + i for i in range(ROUND_PAIRS)]
             first = rounds % 2 == 0
@@ -117,7 +121,7 @@ class Comparison:
         expected = sum(session.estimator.block_s(block) for block in blocks)
         told = sum(session.expected.block_s(block) for block in blocks)
         stage = f"comparison, {spoken(self.arm.candidate)} and no speculation by turns: {blocks[0].key}"
-        with session.step(told):
+        with session.countdown.step(told):
             plain, drafting = (
                 Stepwise(process, **block_command(session, process, block, k=self._set_k(process, block), whole=True))
                 for process, block in zip((baseline, speculative), blocks, strict=True))
@@ -161,6 +165,7 @@ class Comparison:
             noise = plausibility.divergence(session.noise)
             session.say(plausibility.greedy_output(self.arm.candidate.label, plausibility.pooled(self.parted), noise))
         self._note("")
+        session.countdown.paired(self.k, len(self.pairs), 0)
         session.save()
 
     def _repeat_cells(self, speculative: EngineProcess) -> None:

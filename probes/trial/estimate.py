@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from probes.trial.plan import OUTPUT_BLOCK, ArmPlan, TrialPlan
 from probes.trial.samples import SAMPLE_COUNT, SAMPLE_TOKENS, BlockPlan
 from probes.trial.stepwise import SHARE
+from profiles.evidence import ArmEvidence
 
 _CPU_BYTES_S = 10e9
 _GPU_BYTES_S = 1.2e12
@@ -83,8 +84,20 @@ class Expected(Estimator):
         super().__init__(plan)
         if plan.on_cpu:
             self._step_s *= _CPU_SLOWER
-        self.beside = plan.on_cpu and bool(plan.arms)
-        """Whether the plain engine stays resident; a guess until the trial has seen whether there is room."""
+        self.both = plan.on_cpu and bool(plan.arms)
+        """Whether two engines stay resident in the comparison; a guess until the trial has seen whether there is
+        room."""
+        self.beside = self.both
+        """Whether a plain engine stays beside those of the arms too."""
+
+    def observe_arm(self, arm: ArmPlan, evidence: ArmEvidence, done: Sequence[str]) -> None:
+        """What an earlier run measured of the arm, in the order of `done`."""
+        self.observe("start", self.start_s(), evidence.start_s or 0.0)
+        planned = {block.key: block for block in arm.blocks}
+        for key, timed in zip(done, evidence.blocks, strict=False):
+            block = planned.get(key)
+            if block is not None and (block.k, block.running) == (timed.k, timed.running):
+                self.observe("block", self.block_s(block), timed.wall_s)
 
     def beside_s(self, block: BlockPlan, k_max: int) -> float:
         """A block of an arm, with plain steps in between where it drafts."""
@@ -98,19 +111,17 @@ class Expected(Estimator):
             found += self.block_s(BlockPlan("", arm.k_max, min(32, seats), tuple(range(SAMPLE_COUNT)), SAMPLE_TOKENS))
         return found
 
-    def pairs_s(self, pairs: int, k: int) -> float:
-        """So many pairs more of a comparison under way; where both engines stay its k and those beside it once more,
-        else the starts still to come."""
-        if self.beside:
-            load = self.plan.user_load
-            cell = BlockPlan("", k, load, tuple(range(load)), self.plan.max_tokens)
-            return pairs * self.pair_s(k) + _AGAIN * self.beside_s(cell, k)
-        return pairs * self.pair_s(k) + 2 * (math.ceil(pairs / ROUND_PAIRS) - 1) * self.start_s()
-
     @property
     def pairs(self) -> int:
         """Pairs that a comparison takes at least, in most cases."""
-        return PAIRS_EXPECTED if self.beside else ROUND_PAIRS * LEAST_ROUNDS
+        return PAIRS_EXPECTED if self.both else ROUND_PAIRS * LEAST_ROUNDS
 
-    def comparison_s(self, k: int, starts: int = 1) -> float:
-        return (starts if self.beside else 2) * self.start_s() + self.pairs_s(self.pairs, k)
+    def comparison_s(self, k: int, starts: int = 1, pairs: int = 0) -> float:
+        """What is left of a comparison that has so many pairs already, one more being the least; where both engines
+        stay its k and those beside it once more, after so many starts, else two starts for each round of pairs."""
+        owed = max(1, self.pairs - pairs)
+        if self.both:
+            load = self.plan.user_load
+            cell = BlockPlan("", k, load, tuple(range(load)), self.plan.max_tokens)
+            return starts * self.start_s() + owed * self.pair_s(k) + _AGAIN * self.beside_s(cell, k)
+        return math.ceil(owed / ROUND_PAIRS) * (2 * self.start_s() + ROUND_PAIRS * self.pair_s(k))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from probes.trial.arm import run_arm
+from probes.trial.checkpoint import Write, written
 from probes.trial.comparison import Stop, compare, room_for_both
 from probes.trial.engine_process import EngineProcess, close_all
 from probes.trial.plan import TrialPlan
@@ -18,25 +19,27 @@ Choose = Callable[[TrialEvidence], "tuple[Candidate, int] | None"]
 
 
 def run_trial(plan: TrialPlan, *, choose: Choose, stop: Stop, progress: Progress | None = None,
-              checkpoint: Path | None = None, resume: bool | None = None) -> TrialEvidence:
+              checkpoint: Path | None = None, resume: bool | None = None,
+              write: Write = written) -> TrialEvidence:
     """Run the plan on the real engine and return all that was measured.
 
     1. the baseline arm; 2. each candidate arm, one engine start each; 3. what `choose(evidence)` names, against the
     baseline in paired blocks until `stop(pairs)` gives a reason or the budget ends (`choose` may name nothing).
     A failed arm is marked and the others go on. KeyboardInterrupt ends the trial: what was measured comes back with
     `stopped` = "interrupted". `checkpoint` is written after every block and removed once nothing is left to resume;
-    `resume` goes on from it, by default where there is one.
+    `resume` goes on from it, by default where there is one; `write` puts it in its place, whole where no signal and no
+    full disk may leave half of it.
 
     Raises InputError where a checkpoint to resume is of another plan or unreadable. No engine outlives the call.
     """
     if resume is None:
         resume = checkpoint is not None and checkpoint.exists()
-    session = Session(plan, progress or Silent(), checkpoint, resume)
+    session = Session(plan, progress or Silent(), checkpoint, resume, write)
     baseline: EngineProcess | None = None
     try:
         # On a CPU the baseline can stay resident, idle, beside each candidate; a GPU's memory is taken whole.
         keep = plan.on_cpu and bool(plan.arms) and room_for_both(session)
-        session.expected.beside = keep
+        session.expected.both, session.expected.beside = keep, keep and session.waits(plan.baseline)
         baseline = run_arm(session, plan.baseline, keep=keep)
         if not session.arms[plan.baseline.key].steps:
             _without_baseline(session)

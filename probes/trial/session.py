@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 
-from probes.trial.checkpoint import Checkpoint
+from probes.trial.checkpoint import Checkpoint, Write, written
+from probes.trial.countdown import Countdown
 from probes.trial.engine_errors import EngineFailure
 from probes.trial.engine_process import EngineProcess, Turn
 from probes.trial.estimate import Estimator, Expected
@@ -24,8 +25,6 @@ from profiles.evidence import ArmEvidence, ArmStatus, Implausibility, PairedComp
 
 Ids = list[int]
 
-_OVERDUE = 0.1
-"""Of the time that a start or block under way has taken: the least that it is still said to take."""
 BUDGET_ENDED = "the budget ended before the interval was clear"
 """How a comparison ends that a later run may go on with."""
 COMPARISON_SHARE = 1 / 3
@@ -39,12 +38,14 @@ FINISHED = (ArmStatus.DONE, ArmStatus.REFUSED, ArmStatus.CRASHED, ArmStatus.OUT_
 class Session:
     """Everything the stages of a trial share. Token ids stay here, in memory."""
 
-    def __init__(self, plan: TrialPlan, progress: Progress, checkpoint: Path | None, resume: bool) -> None:
+    def __init__(self, plan: TrialPlan, progress: Progress, checkpoint: Path | None, resume: bool,
+                 write: Write = written) -> None:
         self.plan = plan
         self.progress = progress
         self.estimator = Estimator(plan)
         self.expected = Expected(plan)
         self.began = time.monotonic()
+        self.countdown = Countdown(self.expected, lambda: self.spent_s)
         self.arms: dict[str, ArmEvidence] = {}
         self.done: dict[str, list[str]] = {}
         self.implausible: list[Implausibility] = []
@@ -68,14 +69,12 @@ class Session:
         """A process that has imported its engine, for the next start."""
         self._up: str | None = None
         """The arm whose own engine is running."""
-        self._step: tuple[float, float] | None = None
-        """When the start or block under way began on the trial's clock, and how long it was expected to take."""
         self._turn_ends_s = float("inf")
         """On the trial's clock: when the arm under way should leave the rest to the others."""
         self._earlier: TrialEvidence | None = None
         self._closed = False
         """No more checkpoints: what comes now is not to be resumed from."""
-        self.checkpoint = Checkpoint(checkpoint, plan.digest, progress.note) if checkpoint is not None else None
+        self.checkpoint = Checkpoint(checkpoint, plan.digest, progress.note, write) if checkpoint is not None else None
         if resume and self.checkpoint is not None:
             self._resume(self.checkpoint)
 
@@ -92,6 +91,9 @@ class Session:
             key = by_label.get(arm.candidate.label)
             if key is not None:
                 self.arms[key] = arm
+        for plan in (self.plan.baseline, *self.plan.arms):
+            if plan.key in self.arms:
+                self.expected.observe_arm(plan, self.arms[plan.key], self.done.get(plan.key, ()))
         self.comparison, self.repairs, self._earlier = trial.comparison, trial.repairs, trial
         self.implausible = list(trial.implausible)
         blocks = sum(len(b) for b in self.done.values())
@@ -179,32 +181,18 @@ class Session:
     def tell(self, stage: str) -> None:
         """Tell where the trial is. Arms take no more than the comparison leaves, so that one which ends early moves the
         time left by what it saves and no further."""
-        told, k_max = self.expected, self.plan.arms[0].k_max if self.plan.arms else 0
-        reserve = self.reserve_s()
+        told, reserve = self.expected, self.reserve_s()
         arms = sum(told.arm_s(arm, self.owed(arm)) - (told.start_s() if self._up == arm.key else 0.0)
                    for arm in (self.plan.baseline, *self.plan.arms) if self.waits(arm))
         arms = min(arms, max(0.0, self.left_s - reserve))
-        if reserve:
-            # Where arms end early the comparison may take more than what was kept for it.
-            reserve = told.comparison_s(k_max)
-        begun_s, step_s = self._step or (self.spent_s, 0.0)
-        # A start or block that takes longer than thought still takes a while: nobody knows how long, but not nothing.
-        running_s = self.spent_s - begun_s
-        elapsed_s = min(running_s, step_s - _OVERDUE * running_s)
-        if self.comparison is not None and self.comparison.stopped == "":
-            # Under way it ends when its interval is clear: one more pair is the least it takes.
-            pairs = max(1, told.pairs - len(self.comparison.pairs))
-            reserve = told.pairs_s(pairs, self.comparison.k)
-        self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
-
-    @contextmanager
-    def step(self, expected_s: float) -> Iterator[None]:
-        """A start or block under way: what has passed of it is no longer to come."""
-        self._step = (self.spent_s, expected_s)
-        try:
-            yield
-        finally:
-            self._step = None
+        if reserve or self.countdown.comparing:
+            # Where arms end early the comparison may take more than what was kept for it; pairs of an earlier run are
+            # not owed again.
+            k, pairs = (known.k, len(known.pairs)) if (known := self.resumed_pairs) else (self.plan.arms[0].k_max, 0)
+            starts = 1 if self.resident is not None or self.waits(self.plan.baseline) else 2
+            reserve = self.countdown.comparison_s(k, pairs, starts)
+        left = arms + reserve - self.countdown.elapsed_s
+        self.progress.update(stage, self.spent_s, max(0.0, min(left, self.left_s)))
 
     @property
     def sampling(self) -> dict[str, Any]:

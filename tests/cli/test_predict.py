@@ -24,6 +24,18 @@ def test_one_line_comes_back_for_each_case_in_order(tmp_path: Path) -> None:
     assert "6 cases, 1 without a prediction" in done.stderr
 
 
+def test_a_line_that_is_not_utf8_is_refused_alone(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    good = json.dumps(CASE).encode() + b"\n"
+    foreign = good.replace(b'"one"', "\"n\u00e4he\"".encode("latin-1"))
+    cases.write_bytes(good + foreign + good)
+    done = specadvise("predict", str(cases))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [row["error"] is None for row in rows] == [True, False, True]
+    assert "not UTF-8 text (byte 10)" in rows[1]["error"]
+
+
 def test_the_answer_can_go_to_a_file_and_the_summary_away(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     done = specadvise("predict", "-", "-o", str(out), "-q", stdin=json.dumps(CASE) + "\n")

@@ -97,9 +97,24 @@ def test_the_runner_is_the_one_the_release_ends_up_with(
     assert subject_of(Example(text, version, env=env, models={"org/t": target})).engine.runner == runner
 
 
-def test_an_option_in_two_spellings_is_refused() -> None:
-    with pytest.raises(InputError, match="stands twice, with dashes and with underscores"):
-        from_yaml("max-num-seqs: 4\nmax_num_seqs: 8\n", "vllm.yaml")
+@pytest.mark.parametrize(("text", "said"), [
+    ("max-num-seqs: 4\nmax_num_seqs: 8\n",
+     "vllm.yaml:2: option 'max-num-seqs' stands twice, as 'max-num-seqs' and as 'max_num_seqs': vLLM takes the last"),
+    ("speculative-config: {method: ngram}\nspeculative_config: {method: mtp}\n",
+     "vllm.yaml:2: option 'speculative-config' stands twice"),
+    ("speculative-config: {method: ngram}\nspeculative_config.num_speculative_tokens: 3\n",
+     "vllm.yaml:2: option 'speculative-config' stands both whole and with dots"),
+    ("speculative_config.num_speculative_tokens: 3\nspeculative-config: {method: ngram}\n",
+     "vLLM takes those with dots alone"),
+    ("speculative-config.prompt-lookup-max: 3\nspeculative_config.prompt_lookup_max: 4\n",
+     "vllm.yaml:2: 'speculative-config.prompt_lookup_max' stands twice"),
+    ("speculative-config: {prompt-lookup-max: 3, prompt_lookup_max: 4}\n",
+     "vllm.yaml:1: speculative-config: key 'prompt_lookup_max' stands twice"),
+])
+def test_an_option_in_two_spellings_is_refused_with_the_one_that_vllm_takes(text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        from_yaml(text, "vllm.yaml")
+    assert said in str(error.value)
 
 
 def test_a_list_is_no_config() -> None:

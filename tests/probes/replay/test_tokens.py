@@ -91,6 +91,15 @@ def test_a_target_without_a_tokenizer_and_a_damaged_one_are_one_sentence(tmp_pat
         tokens(tmp_path, rows, target)
 
 
+@pytest.mark.parametrize("odd", [-1, 1e9, float("nan"), float("inf"), 10**400])
+def test_a_temperature_that_cannot_be_is_said_and_not_used(tmp_path, target, odd):
+    row = {"prompt": "a b", "output": "c a"}
+    found = tokens(tmp_path, [{**row, "temperature": odd}, {**row, "temperature": 0.7}], target)
+    assert len(found.requests) == 2
+    assert found.temperature is None
+    assert "1 temperature outside of 0 to 5 not used; the requests count" in found.notes
+
+
 def test_what_was_read_is_summed_up_without_any_text(tmp_path, target):
     rows = [{"prompt": "a b", "output": "c a", "task": "code", "model": "m", "temperature": 0.7}]
     summary = tokens(tmp_path, rows, target).summary()

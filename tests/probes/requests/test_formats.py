@@ -322,6 +322,28 @@ def test_columns_can_be_mapped_by_name_or_number(tmp_path: Path) -> None:
         probe(named, columns="tokens=ein")
 
 
+DOUBLED = "arrival,prompt_tokens,output_tokens,prompt_tokens\n1,10,5,20\n2,11,5,21\n3,12,6,22\n"
+
+
+def test_a_column_whose_name_stands_twice_is_said_and_cannot_be_mapped(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", DOUBLED)
+    found = probe(path)
+    assert found.prompt_tokens.mean == 11
+    assert ("d.csv: columns 2 and 4 are called prompt_tokens, and the first of them counts: give each a name of its own"
+            in found.notes)
+    with pytest.raises(InputError, match=r"names 'prompt_tokens', and .*d\.csv has columns of that name at 2 and 4"):
+        probe(path, columns="arrival=arrival,prompt=prompt_tokens,output=output_tokens")
+    assert probe(path, columns="arrival=arrival,prompt=prompt_tokens_3,output=output_tokens").prompt_tokens.mean == 21
+
+
+@pytest.mark.parametrize("head", ["prompt,a,b,prompt,prompt_4", "excess,a,b,c,d", ",a,b,c,column_1"])
+def test_no_name_of_a_column_moves_the_others(tmp_path: Path, head: str) -> None:
+    path = write(tmp_path / "d.csv", f"arrival,{head},output\n" + "".join(f"{i},1,2,3,4,5,7\n" for i in range(9))
+                 + "9,1,2,3,4,5,7,8\n")
+    found = probe(path, columns="arrival=arrival,prompt=a,output=output")
+    assert (found.requests, found.prompt_tokens.mean, found.output_tokens.mean) == (9, 2, 7)
+
+
 def test_parquet_is_read_by_its_columns(tmp_path: Path) -> None:
     import duckdb
 

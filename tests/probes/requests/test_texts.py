@@ -121,3 +121,12 @@ def test_the_needed_number_gives_the_wanted_interval_and_one_less_does_not(width
     assert half_width(needed) <= width * (1 + 1e-9)
     assert needed == 1 or half_width(needed - 1) > width * (1 - 1e-9)
     assert math.isfinite(half_width(needed))
+
+
+def test_a_temperature_that_cannot_be_is_in_no_summary_of_the_texts(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"prompt": "good day", "output": "and to you", "temperature": heat}) + "\n"
+                           for heat in (-1, -1, 1e9, 0.5)))
+    found = probe_requests([str(log)], Options())
+    assert found.text is not None
+    assert (found.text.sampling["temperature"].requests, found.text.sampling["temperature"].usual) == (1, 0.5)

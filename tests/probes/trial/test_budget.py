@@ -200,7 +200,7 @@ def test_a_block_that_takes_longer_than_thought_is_never_said_to_take_nothing_mo
     monkeypatch.setattr(session, "reserve_s", lambda: 0.0)
     monkeypatch.setattr(Session, "spent_s", property(lambda _: clock[0]))
     clock = [100.0]
-    with session.step(0.0):
+    with session.countdown.step(0.0):
         clock[0] = 160.0
         session.tell("the last block")
     assert watch.told == [("the last block", 160.0, pytest.approx(6.0))]
@@ -236,3 +236,22 @@ def test_once_the_baseline_is_timed_the_end_that_is_told_is_near_the_real_one(mo
     begun = next(place for place, told in enumerate(watch.told) if not told[0].startswith("no speculation"))
     _, done, left = watch.told[begun]
     assert 0.75 * end < done + left < 1.5 * end
+
+
+@pytest.mark.parametrize("room", [True, False], ids=["both engines stay", "engines by turns"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_what_was_measured_before_is_not_told_as_still_to_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                               part: float, room: bool) -> None:
+    machine = StatedMachine(start_s=30.0, step_s=0.4)
+    machine.install(monkeypatch)
+    monkeypatch.setattr("probes.trial.runner.room_for_both", lambda _: room)
+    monkeypatch.setattr("probes.trial.comparison.room_for_both", lambda _: room)
+    whole, checkpoint, enough = Watch(), tmp_path / "trial.checkpoint", after(3)
+    run_trial(plan(5000, CANDIDATES[:2]), choose=first, stop=enough, progress=whole)
+    run_trial(plan(part * whole.told[-1][1], CANDIDATES[:2]), choose=first, stop=enough, checkpoint=checkpoint)
+    assert checkpoint.exists()
+    watch = Watch()
+    run_trial(plan(5000, CANDIDATES[:2]), choose=first, stop=enough, progress=watch, checkpoint=checkpoint, resume=True)
+    ends = [done + left for _, done, left in watch.told]
+    assert 0.7 * ends[-1] < ends[0] < 1.5 * ends[-1]
+    assert max(later - earlier for earlier, later in pairwise(ends)) < 0.25 * ends[-1]

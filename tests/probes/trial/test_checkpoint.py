@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from advisor.cli.output import write_whole
 from probes.trial.checkpoint import Checkpoint
 from profiles.errors import InputError
 from profiles.evidence import PromptSummary, TrialEvidence
@@ -15,7 +16,7 @@ TRIAL = TrialEvidence(device="cpu", hardware="synthetic", target="t", max_tokens
 
 
 def make(path, digest="plan-1", notes=None):
-    return Checkpoint(path, digest, (notes if notes is not None else []).append)
+    return Checkpoint(path, digest, (notes if notes is not None else []).append, write_whole)
 
 
 def test_what_was_saved_comes_back(tmp_path):
@@ -80,3 +81,23 @@ def test_a_full_disk_is_told_once_and_the_old_file_stays_whole(tmp_path, monkeyp
 
 def test_removing_a_checkpoint_that_is_gone_is_no_error(tmp_path):
     make(tmp_path / "c.json").remove()
+
+
+def test_a_signal_while_it_is_written_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+    checkpoint = make(tmp_path / "c.json")
+    checkpoint.save({"a": ["1"]}, TRIAL)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save({"a": ["1", "2"]}, TRIAL)
+    assert os.listdir(tmp_path) == ["c.json"]
+    assert checkpoint.load().done == {"a": ("1",)}
+
+
+def test_a_checkpoint_that_is_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "c.json")
+    with pytest.raises(InputError, match="no regular file"):
+        make(tmp_path / "c.json").load()
