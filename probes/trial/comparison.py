@@ -63,6 +63,8 @@ class Comparison:
         except KeyboardInterrupt:
             self._note("interrupted")
             raise
+        finally:
+            self.session.comparing = None
 
     # --- the two ways ------------------------------------------------------------------------------------------------
     def _both_resident(self, baseline: EngineProcess | None) -> None:
@@ -113,6 +115,7 @@ class Comparison:
     # --- pieces ------------------------------------------------------------------------------------------------------
     def _pair(self, baseline: EngineProcess, speculative: EngineProcess) -> str | None:
         session, turn = self.session, len(self.pairs)
+        session.comparing = self.k
         blocks = [self._planned(turn, speculative=False), self._planned(turn, speculative=True)]
         expected = sum(session.estimator.block_s(block) for block in blocks)
         told = sum(session.expected.block_s(block) for block in blocks)
@@ -138,6 +141,7 @@ class Comparison:
         return block.k if block.k and process.info["k_control"] == "schedule_lookup" else None
 
     def _block(self, process: EngineProcess, turn: int, speculative: bool) -> dict[str, Any]:
+        self.session.comparing = self.k
         block = self._planned(turn, speculative=speculative)
         label = f"comparison, {spoken((self.arm if speculative else self.session.plan.baseline).candidate)}"
         data = run_block(self.session, process, block, label, k=self._set_k(process, block), whole=True)

@@ -70,6 +70,8 @@ class Session:
         """The arm whose own engine is running."""
         self._step: tuple[float, float] | None = None
         """When the start or block under way began on the trial's clock, and how long it was expected to take."""
+        self.comparing: int | None = None
+        """The k of the comparison under way."""
         self._turn_ends_s = float("inf")
         """On the trial's clock: when the arm under way should leave the rest to the others."""
         self._earlier: TrialEvidence | None = None
@@ -191,10 +193,10 @@ class Session:
         # A start or block that takes longer than thought still takes a while: nobody knows how long, but not nothing.
         running_s = self.spent_s - begun_s
         elapsed_s = min(running_s, step_s - _OVERDUE * running_s)
-        if self.comparison is not None and self.comparison.stopped == "":
+        if self.comparing is not None:
             # Under way it ends when its interval is clear: one more pair is the least it takes.
-            pairs = max(1, told.pairs - len(self.comparison.pairs))
-            reserve = told.pairs_s(pairs, self.comparison.k)
+            pairs = max(1, told.pairs - len(self.comparison.pairs if self.comparison is not None else ()))
+            reserve = told.pairs_s(pairs, self.comparing)
         self.progress.update(stage, self.spent_s, max(0.0, min(arms + reserve - elapsed_s, self.left_s)))
 
     @contextmanager
