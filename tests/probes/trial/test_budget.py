@@ -206,6 +206,20 @@ def test_a_block_that_takes_longer_than_thought_is_never_said_to_take_nothing_mo
     assert watch.told == [("the last block", 160.0, pytest.approx(6.0))]
 
 
+@pytest.mark.parametrize("room", [True, False], ids=["both engines stay", "engines by turns"])
+def test_a_comparison_under_way_is_said_to_take_its_time_though_nothing_was_kept_for_it(
+        monkeypatch: pytest.MonkeyPatch, room: bool) -> None:
+    StatedMachine(start_s=13.0, step_s=0.15).install(monkeypatch)
+    monkeypatch.setattr("probes.trial.runner.room_for_both", lambda _: room)
+    monkeypatch.setattr("probes.trial.comparison.room_for_both", lambda _: room)
+    monkeypatch.setattr(Session, "reserve_s", lambda _: 0.0)
+    watch = Watch()
+    run_trial(plan(5000, CANDIDATES[:1]), choose=first, stop=after(3), progress=watch)
+    pairs = [left for stage, _, left in watch.told if "pair 1" in stage]
+    assert pairs
+    assert min(pairs) > 3.0
+
+
 def test_progress_names_the_arm_without_speculation_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     StatedMachine().install(monkeypatch)
     watch = Watch()
