@@ -81,7 +81,7 @@ def acceptance_of(situation: Situation, candidate: Candidate, prompt_tokens: flo
     trial = situation.trial
     if trial is not None:
         requests = _requests_of(trial, candidate)
-        if requests and not _distrusted(trial, candidate):
+        if requests and not distrusted(trial, candidate):
             return _measured(situation, described, requests, most, trial)
     recorded_outputs = _over_records(situation, candidate, most, prompt_tokens)
     if recorded_outputs is not None:
@@ -106,7 +106,7 @@ _BREAKS_ACCEPTANCE = frozenset(
 )
 
 
-def _distrusted(trial: TrialEvidence, candidate: Candidate) -> bool:
+def distrusted(trial: TrialEvidence, candidate: Candidate) -> bool:
     """Whether the trial found a pattern in this candidate's counts that a correct engine cannot show."""
     return any(
         item.severity == "error" and item.arm == candidate.label and item.code in _BREAKS_ACCEPTANCE

@@ -12,7 +12,19 @@ from advisor.checks.finding import CheckResult
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
-from profiles.schema import SCHEMA_VERSION, Quantity, Schema, Setting, Source
+from profiles.schema import (
+    SCHEMA_VERSION,
+    Amount,
+    Moment,
+    RequestLimit,
+    Schema,
+    Seen,
+    SeenShare,
+    Setting,
+    Share,
+    Source,
+    Speculated,
+)
 from profiles.workload import Workload
 
 
@@ -42,25 +54,25 @@ class Priced(Schema):
 
     candidate: Candidate
     label: str
-    k: int
-    running: int
-    acceptance_length: Quantity
+    k: Speculated
+    running: RequestLimit
+    acceptance_length: Seen
     """Mean tokens per step, bonus included, steps without a draft counted."""
-    step_ms: Quantity
+    step_ms: Seen
     """One engine step: draft, verify and overhead."""
-    draft_ms: float
-    verify_ms: float
-    overhead_ms: float
-    baseline_step_ms: Quantity
-    decode_speedup: Quantity
+    draft_ms: Amount
+    verify_ms: Amount
+    overhead_ms: Amount
+    baseline_step_ms: Seen
+    decode_speedup: Seen
     """Decode alone."""
-    speedup: Quantity
+    speedup: Seen
     """End to end, prefill counted: what a user's request sees."""
-    tpot_ms: Quantity
-    ttft_ms: Quantity | None = None
-    tokens_per_s: Quantity
+    tpot_ms: Seen
+    ttft_ms: Seen | None = None
+    tokens_per_s: Seen
     """Output tokens per second of the engine at this load."""
-    probability_of_gain: float
+    probability_of_gain: Share
     """Chance that the end-to-end speed-up exceeds 1 plus the worthwhile gain."""
     fits: bool = True
     meets_slo: bool | None = None
@@ -75,9 +87,9 @@ class Priced(Schema):
     held_back_by: HeldBack | None = None
     """The part that, set to its neutral value alone, would make the end-to-end speed-up worth having (of several the
     one that lifts it most); null in records written before it was kept."""
-    held_back_from: float | None = None
+    held_back_from: Amount | None = None
     """The speed-up that there would be then; null where no part is to blame alone."""
-    unpaired_speedup: Quantity | None = None
+    unpaired_speedup: Seen | None = None
     """End-to-end speed-up by acceptance and steps timed one by one, where a trial's paired comparison of this candidate
     decides instead; null where none does."""
     from_trial: bool = False
@@ -174,27 +186,27 @@ class Decision(Schema):
     enable: bool | None
     method: str | None
     draft: str | None
-    k: int | None
+    k: Speculated | None
     """k at the load decided for: what the speed-up is of. The largest k of a schedule may be larger."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     schedule: tuple[tuple[int, int, int], ...] | None
     """k by batch size, [start, end, k] inclusive; null where this release, runner or method does not honour it."""
-    running: int
+    running: RequestLimit
     """The load decided for."""
-    speedup: float | None
+    speedup: Amount | None
     """Of the advised cell. When off, of the best cell looked at where it lost on speed alone; null where memory, a
     latency limit or the engine ruled it out, or there was nothing to look at."""
-    speedup_low: float | None
-    speedup_high: float | None
+    speedup_low: Amount | None
+    speedup_high: Amount | None
     speedup_source: Source
     speedup_from_trial: bool = False
     """Whether it follows from a trial of this candidate, as `from_trial` in `candidates`: where the source is
     `modelled`, from what that timed at other k, loads or lengths."""
-    probability_of_gain: float | None
+    probability_of_gain: Share | None
     """Chance that the speed-up exceeds 1 plus the worthwhile gain, as in `candidates`. (`predict` has a field of this
     name for any gain at all: the chance that its speed-up exceeds 1.)"""
-    break_even_acceptance_length: float | None
-    crossover_load: int | None
+    break_even_acceptance_length: Amount | None
+    crossover_load: RequestLimit | None
     """Smallest load from which on no k of the chosen candidate gains; null when none was found up to
     `crossover_searched_to`."""
     reasons: tuple[str, ...]
@@ -217,7 +229,7 @@ class Provenance(Schema):
     """What was decided for, hashed, so that drift can be noticed later."""
 
     tool_version: str
-    created_at: str
+    created_at: Moment
     vllm_version: str
     runner: str
     gpu: str
@@ -335,9 +347,9 @@ class Record(Schema):
     assumed."""
     warnings: tuple[str, ...] = ()
     provenance: Provenance
-    per_position: dict[str, tuple[Quantity, ...]] = Field(default_factory=dict)
+    per_position: dict[str, tuple[SeenShare, ...]] = Field(default_factory=dict)
     """Per-position acceptance by candidate label (unconditional)."""
-    matched_shares: dict[str, float] = Field(default_factory=dict)
+    matched_shares: dict[str, Share] = Field(default_factory=dict)
     """Share of steps that find a draft, by label of a candidate that looks its drafts up: `per_position` counts the
     other steps too."""
     proposals: tuple[Proposal, ...] = ()

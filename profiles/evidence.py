@@ -20,6 +20,7 @@ from profiles.schema import (
     SCHEMA_VERSION,
     Amount,
     Count,
+    Moment,
     Ms,
     PositiveSeconds,
     Running,
@@ -333,6 +334,12 @@ class PromptSummary(Schema):
     mean_prompt_tokens: Context | None = None
     sha256: str | None = None
 
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        if sum(self.by_task.values()) > self.count:
+            raise ValueError(f"by_task holds {sum(self.by_task.values()):,} prompts and count is {self.count:,}: "
+                             "expected at most as many")
+
 
 class TrialEvidence(Schema):
     engine: str = "vllm"
@@ -368,7 +375,7 @@ class Evidence(Schema):
 
     schema_version: int = SCHEMA_VERSION
     kind: Literal["gpu", "server", "requests", "replay", "scoring", "trial", "model"]
-    collected_at: str
+    collected_at: Moment
     """UTC, ISO 8601."""
     tool_version: str
     command: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 from profiles.errors import InputError
 from profiles.schema import shown
@@ -82,19 +82,8 @@ _PROBLEMS = {
 }
 
 
-class NotFinite(ValueError):
-    """NaN or Infinity in a JSON text."""
-
-
-def no_constant(name: str) -> NoReturn:
-    """What a parser is given as `parse_constant`, so that it reads JSON and no more."""
-    raise NotFinite(f"{name} is not a JSON number")
-
-
 def json_problem(error: Exception) -> str:
     """Why a file or text is no JSON, in this tool's words: the parser's own are Python's."""
-    if isinstance(error, NotFinite):
-        return str(error)
     if isinstance(error, OSError):
         return error.strerror or "it cannot be read"
     if isinstance(error, UnicodeDecodeError):

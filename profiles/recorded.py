@@ -6,7 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from profiles.schema import Amount, Count, Quantity, Running, Schema, Setting, Share, Speculated, Temperature, number
+from profiles.schema import (
+    Amount,
+    Count,
+    Quantity,
+    Running,
+    Schema,
+    SeenShare,
+    Setting,
+    Share,
+    Speculated,
+    Temperature,
+    number,
+    refuse_outside,
+)
 from profiles.workload import Lengths, Task
 
 Length = Annotated[float, Field(ge=1, le=65), number]
@@ -23,13 +36,19 @@ class AcceptancePoint(Schema):
     """Unconditional: steps whose token at this position was accepted / all steps."""
     per_position_low: tuple[Share, ...] = ()
     per_position_high: tuple[Share, ...] = ()
-    matched_share: Quantity
+    matched_share: SeenShare
     """Share of the steps that had a draft."""
     drafted_tokens: Amount
     """Mean drafted tokens of a step."""
     engine_acceptance_length: Length | None = None
     """As the engine's own counters show it: steps with a draft only. None where no step had one."""
     steps: Count
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        refuse_outside("acceptance_length", 1.0, self.acceptance_length.value, 1.0 + self.k)
+        if len(self.per_position) > self.k:
+            raise ValueError(f"per_position has {len(self.per_position)} positions: expected at most k, {self.k}")
 
 
 class AcceptanceCurve(Schema):
@@ -83,7 +102,7 @@ class RecordedAcceptance(Schema):
     """Models the records name."""
     of_target: bool | None = None
     """Whether the target wrote these outputs; None where that is not known."""
-    target_agreement: Quantity | None = None
+    target_agreement: SeenShare | None = None
     """Share of the recorded tokens that are the target's own first choice, where it was asked."""
     lower_bound: bool = False
     """The outputs are another model's: a draft made for this target agrees with it more than with them."""
@@ -94,3 +113,8 @@ class RecordedAcceptance(Schema):
     curves: tuple[AcceptanceCurve, ...] = ()
     best: tuple[BestSetting, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        if self.distinct is not None and self.distinct > self.requests:
+            raise ValueError(f"distinct is {self.distinct:,} of {self.requests:,} requests: expected at most as many")

@@ -7,14 +7,20 @@ sample size and source travel with it.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from enum import Enum
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 SCHEMA_VERSION = 1
 """Version of record.json and evidence.json. Raise it when a reader of the old shape would misread the new one."""
+
+
+FROM_A_FILE: Final = {"from": "a file"}
+"""`context` of a validation whose document somebody may have edited."""
 
 
 class Schema(BaseModel):
@@ -23,6 +29,47 @@ class Schema(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=(),
                               allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _as_read(self, info: ValidationInfo) -> Schema:
+        if info.context is FROM_A_FILE:
+            self.refuse_contradiction()
+        return self
+
+    def refuse_contradiction(self) -> None:
+        """ValueError where what a file says cannot be true together. Asked of files alone (`FROM_A_FILE`): what was
+        just measured is written down as it was seen.
+
+        Here: a field NAME lies between NAME_low and NAME_high, wherever a document has them.
+        """
+        for name in _with_interval(type(self)):
+            found = (getattr(self, f"{name}_low"), getattr(self, name), getattr(self, f"{name}_high"))
+            lists = isinstance(found[1], tuple)
+            for low, value, high in zip(*found, strict=False) if lists else (found,):
+                refuse_outside(name, low, value, high)
+
+
+@cache
+def _with_interval(model: type[Schema]) -> tuple[str, ...]:
+    fields = model.model_fields
+    return tuple(name for name in fields if f"{name}_low" in fields and f"{name}_high" in fields)
+
+
+_NOISE = 1e-6
+"""Share by which a number may exceed its own bound: what is left of rounding."""
+
+
+def refuse_outside(name: str, low: float | None, value: float | None, high: float | None) -> None:
+    """ValueError where an interval is upside down, or does not hold its own value. None is open, or not known."""
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"the interval of {name}, {low:.10g} to {high:.10g}, is upside down")
+    if value is None:
+        return
+    if (low is not None and value < low - _NOISE * abs(low)) or (
+            high is not None and value > high + _NOISE * abs(high)):
+        ends = f"at least {low:.10g}" if high is None else f"at most {high:.10g}" if low is None else (
+            f"from {low:.10g} to {high:.10g}")
+        raise ValueError(f"{name} is {value:.10g}, outside of its own interval: expected a number {ends}")
 
 
 def shown(value: object) -> str:
@@ -63,6 +110,31 @@ MAX_K = 64
 MAX_TEMPERATURE = 5
 """Of sampling; engines take at most 2, and a slip in the unit is far above."""
 
+FIRST_YEAR = 2020
+"""No engine of this kind ran before."""
+
+
+def moment_of(text: str) -> datetime | None:
+    """The moment that an ISO 8601 text names, UTC where it states no zone; None where it is empty. ValueError for any
+    other text."""
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{shown(text)} is no time: expected one such as 2027-01-31T12:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+
+
+def _moment(text: str) -> str:
+    found = moment_of(text)
+    if found is not None and found.year < FIRST_YEAR:
+        raise ValueError(f"{shown(text)} is before {FIRST_YEAR}: expected the time at which it was written")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+"""When a document was made: UTC, ISO 8601; empty where nobody says."""
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63), number]
 """Any whole number, such as a seed."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT), number]
@@ -140,10 +212,12 @@ class Quantity(Schema):
     note: str = ""
 
     @model_validator(mode="after")
-    def _interval_holds_value(self) -> Quantity:
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"interval [{self.low}, {self.high}] is upside down")
+    def _interval_stands_upright(self) -> Quantity:
+        refuse_outside("value", self.low, None, self.high)
         return self
+
+    def refuse_contradiction(self) -> None:
+        refuse_outside("value", self.low, self.value, self.high)
 
 
 def measured(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from profiles.schema import Amount, Count, Schema, Seconds, Seen, SeenShare, Share, number
+from profiles.schema import Amount, Count, Schema, Seconds, Seen, SeenShare, Share, number, refuse_outside
 from profiles.workload import Lengths, Task
 
 
@@ -80,6 +80,11 @@ class SamplingSeen(Schema):
     mean: Parameter
     low: Parameter
     high: Parameter
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        for name in ("usual", "mean"):
+            refuse_outside(name, self.low, getattr(self, name), self.high)
 
 
 class TextSignals(Schema):

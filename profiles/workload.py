@@ -15,6 +15,10 @@ _MAX_SHARE = 10**9
 """Shares are relative; anything larger is a slip, and its sum may overflow."""
 
 
+_ROUNDED = 1.01
+"""People round a mean and a longest length alike."""
+
+
 class Task(str, Enum):
     """Task families: they decide how predictable the text is."""
 
@@ -76,6 +80,11 @@ class Lengths(Schema):
             if low > high:
                 raise ValueError(f"{lower} is {low:g} and {upper} is {high:g}: expected percentiles in rising order")
         return self
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        if self.max is not None and self.mean > self.max * _ROUNDED:
+            raise ValueError(f"mean is {self.mean:g} and max is {self.max:g}: expected a mean of at most the longest")
 
 
 class Sampling(Schema):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from advisor.acceptance import distrusted
 from advisor.cases.case import parse_case
 from advisor.cases.model import Model, shipped_model
 from advisor.cases.pricing import price
@@ -88,7 +89,7 @@ def points_of(evidence: Evidence) -> tuple[list[OwnPoint], str]:
         "tensor_parallel": 1, "k": comparison.k, "concurrency": comparison.running,
         "temperature": trial.temperature, "task_family": _main_task(trial),
         "prompt_len": trial.prompts.mean_prompt_tokens, "output_len": trial.max_tokens, "metric": "output_throughput",
-        "mean_acceptance_length": _length(arm, comparison.k) if arm else None,
+        "mean_acceptance_length": _length(arm, comparison.k) if arm and not distrusted(trial, arm.candidate) else None,
     }
     return [OwnPoint(case, ratio, spread, str(case["id"]))], ""
 

@@ -20,6 +20,7 @@ from profiles import mistakes
 from profiles.deployment import Candidate, Deployment
 from profiles.errors import InputError
 from profiles.model_ref import ModelRef
+from profiles.schema import FROM_A_FILE
 from profiles.yaml_lines import KeyPath, LinedYaml, read_yaml
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def load_deployment(
     stated = _merge(read_yaml(path) if path is not None else None, flags or {})
     _fill_heads(stated, filled if filled is not None else [])
     try:
-        deployment = Deployment.model_validate(stated.value)
+        deployment = Deployment.model_validate(stated.value, context=FROM_A_FILE)
     except ValidationError as error:
         sentences = list(dict.fromkeys(_sentence(detail, stated) for detail in error.errors(include_url=False)))
         if len(sentences) > MAX_SENTENCES:

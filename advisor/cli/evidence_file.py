@@ -7,13 +7,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from advisor.cli.provenance import refuse_future
 from profiles.errors import InputError
 from profiles.evidence import Evidence
-from profiles.json_text import json_problem, no_constant
+from profiles.json_text import json_problem, parse_json
 from profiles.mistakes import first_mistake
 from profiles.plausibility import judged
 from profiles.reading import read_whole
-from profiles.schema import SCHEMA_VERSION, shown
+from profiles.schema import FROM_A_FILE, SCHEMA_VERSION, shown
 
 MAX_BYTES = 256 * 1024 * 1024
 """Evidence of a long trial is a few megabytes."""
@@ -30,10 +31,11 @@ def load_evidence(path: Path) -> Evidence:
             f"{SCHEMA_VERSION}; {_advice(version)}"
         )
     try:
-        found = Evidence.model_validate(document)
+        found = Evidence.model_validate(document, context=FROM_A_FILE)
     except ValidationError as error:
         raise InputError(f"{path}: not evidence as `probe --save` or `trial --save` writes it: {first_mistake(error)}; "
                          "collect it again") from None
+    refuse_future(str(path), "collected_at", found.collected_at)
     return judged(found)
 
 
@@ -49,7 +51,7 @@ def read_json(path: Path, what: str) -> dict[str, object]:
     """A JSON mapping from a file; InputError in one sentence otherwise."""
     data = read_whole(path, f"a file with {what}", MAX_BYTES)
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=no_constant)
+        document = parse_json(data.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}): expected a file with {what}; name the right "
                          "file") from None

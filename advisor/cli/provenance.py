@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,17 +17,30 @@ import click
 from advisor.cli.output import say, write_whole
 from advisor.cli.result_file import ResultFile
 from profiles.addresses import without_secrets
+from profiles.errors import InputError
 from profiles.printable import escaped, masked
 
 if TYPE_CHECKING:
     from profiles.evidence import Evidence
 
+_CLOCKS_APART = timedelta(days=1)
+"""Two machines' clocks, and zones that somebody left out."""
 _SECRET = re.compile(r"(?i)(token|key|secret|password|authorization|bearer)")
 
 
 def now() -> str:
     """UTC, ISO 8601, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def refuse_future(name: str, field: str, text: str) -> None:
+    """InputError where a document is of a time that has not come: everything that is said of its age would be wrong."""
+    from profiles.schema import moment_of
+
+    moment = moment_of(text)
+    if moment is not None and moment > datetime.now(timezone.utc) + _CLOCKS_APART:
+        raise InputError(f"{name}: {field} is {text}, and this machine's clock says {now()}: expected a time in the "
+                         "past; set the clock, or make the file again")
 
 
 def command_line(arguments: list[str] | None = None) -> str:

@@ -37,12 +37,17 @@ def print_record(record: Record, output_format: str) -> None:
 
 def load_record(path: Path) -> Record:
     """Read a record.json (`-` is stdin); InputError says in one sentence why it cannot be one."""
+    from advisor.cli.provenance import refuse_future
     from advisor.report.reading import parse_record
     from profiles.reading import read_stdin, read_whole
 
-    if str(path) == "-":
-        return parse_record(read_stdin(_EXPECTED, MAX_BYTES), "stdin")
-    return parse_record(read_whole(path, _EXPECTED, MAX_BYTES), str(path))
+    name, data = ("stdin", read_stdin(_EXPECTED, MAX_BYTES)) if str(path) == "-" else (
+        str(path), read_whole(path, _EXPECTED, MAX_BYTES))
+    record = parse_record(data, name)
+    refuse_future(name, "provenance.created_at", record.provenance.created_at)
+    for number, one in enumerate(record.evidence):
+        refuse_future(name, f"evidence[{number}].collected_at", one.collected_at)
+    return record
 
 
 @click.command()

@@ -8,9 +8,13 @@ from pydantic import ValidationError
 
 from advisor.record import Record
 from profiles.errors import InputError
-from profiles.json_text import json_problem, no_constant
+from profiles.json_text import json_problem, parse_json
 from profiles.mistakes import first_mistake
-from profiles.schema import MAX_K, SCHEMA_VERSION, shown
+from profiles.plausibility import judged
+from profiles.schema import FROM_A_FILE, MAX_K, SCHEMA_VERSION, shown
+
+_ROUNDED = 1 + 1e-6
+"""What is left of rounding."""
 
 
 def parse_record(text: str | bytes, where: str) -> Record:
@@ -21,7 +25,7 @@ def parse_record(text: str | bytes, where: str) -> Record:
     try:
         # Decoded here: json would take a stray byte-order mark for another encoding.
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-        document = json.loads(decoded, parse_constant=no_constant)
+        document = parse_json(decoded, where)
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not UTF-8 text: expected a record.json written by `specadvise advise`") from error
     except json.JSONDecodeError as error:
@@ -56,7 +60,7 @@ def parse_record(text: str | bytes, where: str) -> Record:
             f"{SCHEMA_VERSION}): run `specadvise advise` again to write a new record"
         )
     try:
-        record = Record.model_validate(document)
+        record = Record.model_validate(document, context=FROM_A_FILE)
     except ValidationError as error:
         raise InputError(
             f"{where}: {first_mistake(error, 'the record')}; the record was changed or cut, run `specadvise advise` "
@@ -77,15 +81,8 @@ def _contradiction(record: Record) -> str | None:
         return "decision.enable is true, but no method or no k is chosen"
     if decision.enable is False and (decision.method not in (None, "none") or decision.k is not None):
         return "decision.enable is false, but a method or k is chosen"
-    if decision.k is not None and not 1 <= decision.k <= MAX_K:
-        return f"decision.k is {shown(decision.k)}: expected a number between 1 and {MAX_K}"
-    if decision.running < 1:
-        return f"decision.running is {shown(decision.running)}: expected a load of at least 1"
-    low, high = decision.speedup_low, decision.speedup_high
-    if low is not None and high is not None and low > high:
-        return f"decision.speedup_low is {low:g} and speedup_high is {high:g}: the interval is upside down"
-    if decision.probability_of_gain is not None and not 0 <= decision.probability_of_gain <= 1:
-        return f"decision.probability_of_gain is {decision.probability_of_gain:g}: expected a share from 0 to 1"
+    if decision.k == 0:
+        return f"decision.k is 0: expected a number between 1 and {MAX_K}"
     last = 0
     for start, end, k in decision.schedule or ():
         if not last < start <= end or not 0 <= k <= MAX_K:
@@ -93,9 +90,11 @@ def _contradiction(record: Record) -> str | None:
                     f"from 1 and k between 0 and {MAX_K}")
         last = end
     for number, cell in enumerate(record.candidates):
-        if not 0 <= cell.k <= MAX_K:
-            return f"candidates.{number}.k is {shown(cell.k)}: expected a number between 0 and {MAX_K}"
-        if not 0 <= cell.probability_of_gain <= 1:
-            return (f"candidates.{number}.probability_of_gain is {cell.probability_of_gain:g}: expected a share from 0 "
-                    "to 1")
+        if cell.acceptance_length.value > (cell.k + 1) * _ROUNDED:
+            return (f"candidates[{number}].acceptance_length is {cell.acceptance_length.value:.10g} with k {cell.k}: "
+                    f"expected at most {cell.k + 1} tokens per step")
+    for number, one in enumerate(record.evidence):
+        found = set(judged(one).implausible) - set(one.implausible)
+        if found:
+            return f"evidence[{number}]: {found.pop().message}"
     return None

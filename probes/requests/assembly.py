@@ -157,6 +157,9 @@ def _lengths(marks: Mapping[str, float]) -> Lengths | None:
     rising, least = {}, 0.0
     for name in ("p50", "p90", "p95", "p99", "max"):
         value = marks.get(name)
+        if name == "max" and value is not None:
+            # Where a document says otherwise one of the two is wrong, and the mean is what is worked with.
+            value = max(value, marks["mean"])
         if value is not None and value > 0:
             least = max(least, value)
             rising[name] = least

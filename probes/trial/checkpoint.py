@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from profiles.errors import InputError
 from profiles.evidence import TrialEvidence
-from profiles.json_text import json_problem
-from profiles.schema import SCHEMA_VERSION, Schema
+from profiles.json_text import json_problem, parse_json
+from profiles.mistakes import first_mistake
+from profiles.schema import SCHEMA_VERSION, Schema, shown
 
 Write = Callable[[Path, str], object]
 """Puts a text in the place of a file; OSError or InputError where it cannot."""
@@ -68,21 +69,28 @@ class Checkpoint:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the checkpoint {self.path}: {json_problem(error)}; run without "
                              "--resume") from error
-        try:
-            raw = json.loads(text)
-            version = raw.get("schema_version") if isinstance(raw, dict) else None
-            if version != SCHEMA_VERSION:
-                raise InputError(f"the checkpoint {self.path} has schema version {version!r}, expected "
-                                 f"{SCHEMA_VERSION}: run without --resume to start over")
-            document = CheckpointDocument.model_validate(raw)
-        except (ValueError, RecursionError, ValidationError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"the checkpoint {self.path} is damaged: run without --resume to start over") from error
+        document = self._document(text)
         if document.plan != self.digest:
             raise InputError(f"the checkpoint {self.path} belongs to another trial (deployment, prompts or a model "
                              "have changed since): run without --resume to start over, or name another --save file")
         return document
+
+    def _document(self, text: str) -> CheckpointDocument:
+        over = "run without --resume to start over"
+        try:
+            raw = parse_json(text, f"the checkpoint {self.path}")
+        except InputError as error:
+            raise InputError(f"{error}, or {over}") from error
+        except json.JSONDecodeError as error:
+            raise InputError(f"the checkpoint {self.path} is damaged: {over}") from error
+        version = raw.get("schema_version") if isinstance(raw, dict) else None
+        if version != SCHEMA_VERSION:
+            raise InputError(f"the checkpoint {self.path} has schema version {shown(version)}, expected "
+                             f"{SCHEMA_VERSION}: {over}")
+        try:
+            return CheckpointDocument.model_validate(raw)
+        except ValidationError as error:
+            raise InputError(f"the checkpoint {self.path} is damaged: {over} ({first_mistake(error)})") from error
 
     def save(self, done: dict[str, list[str]], trial: TrialEvidence) -> None:
         """What there is so far, in the place of what there was."""

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.cli.evidence_file import load_evidence
 from profiles.errors import InputError
+from profiles.schema import Quantity, Source
 
 QUANTITY = {"value": 4.0, "source": "recorded"}
 SPECULATION = {"enabled": True, "drafts": 10, "draft_tokens": 30, "accepted_tokens": 15, "per_position": [0.9, 0.6],
@@ -81,3 +82,30 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, value: str) -> N
 def test_evidence_of_another_kind_than_its_section_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="expected the section of that kind and no other"):
         load_evidence(saved(tmp_path, json.dumps({**document(), **change})))
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"collected_at": "1999-01-01T00:00:00Z"}, "collected_at: '1999-01-01T00:00:00Z' is before 2020"),
+    ({"collected_at": "9999-01-01T00:00:00Z"}, "collected_at is 9999-01-01T00:00:00Z, and this machine's clock says"),
+    ({"collected_at": "yesterday"}, "collected_at: 'yesterday' is no time"),
+    ({"server": {**document()["server"], "running": {**QUANTITY, "low": 5, "high": 6}}},
+     "server.running: value is 4, outside of its own interval: expected a number from 5 to 6"),
+    ({"server": {**document()["server"], "prompt_tokens": {"mean": 900, "max": 20}}},
+     "server.prompt_tokens: mean is 900 and max is 20"),
+])
+def test_what_cannot_be_true_together_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_evidence(saved(tmp_path, json.dumps({**document(), **change})))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    text = json.dumps(document()).replace('"kind": "server"', '"kind": "trial", "kind": "server"', 1)
+    with pytest.raises(InputError, match="key 'kind' stands twice"):
+        load_evidence(saved(tmp_path, text))
+
+
+def test_what_was_just_measured_is_written_down_as_it_was_seen() -> None:
+    """A median may lie outside of an interval that few requests give: no reason to lose the measurement."""
+    assert Quantity(value=4, low=5, high=6, source=Source.MEASURED).value == 4

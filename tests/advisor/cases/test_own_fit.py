@@ -9,8 +9,10 @@ import pytest
 
 from advisor.cases.lines import predict_rows
 from advisor.cases.model import shipped_model
-from advisor.cases.own_fit import OwnPoint, model_with, refit
+from advisor.cases.own_fit import OwnPoint, model_with, points_of, refit
 from profiles.errors import InputError
+from profiles.evidence import Evidence, Implausibility, PairedBlock, PairedComparison
+from tests.advisor.situations import cpu_trial
 
 CASE = {"id": "a", "gpu": "H100", "target": "meta-llama/Llama-3.1-8B-Instruct", "method": "eagle3", "k": 3,
         "concurrency": 8, "mean_acceptance_length": 2.3, "prompt_len": 300, "output_len": 300}
@@ -58,3 +60,18 @@ def test_a_refit_that_no_fit_wrote_is_one_sentence(tmp_path: Path, text: str, pa
     path.write_text(text)
     with pytest.raises(InputError, match=part):
         model_with(str(path))
+
+
+def test_counts_that_the_trial_distrusts_are_no_acceptance_of_its_case() -> None:
+    """The comparison's times stand: they were measured whatever the counters say."""
+    plain = cpu_trial()
+    arm = plain.arms[1]
+    pairs = (PairedBlock(running=1, baseline_s=10.0, speculative_s=8.0, baseline_tokens=100, speculative_tokens=100),)
+    trial = plain.model_copy(update={"device": "H100", "comparison": PairedComparison(
+        candidate=arm.candidate, k=5, running=1, mode="both_resident", pairs=pairs, stopped="clear")})
+    finding = Implausibility(code="later_positions_never_accepted", arm=arm.candidate.label, severity="error",
+                             message="counters stand still")
+    lengths = [points_of(Evidence(kind="trial", collected_at="", tool_version="0", command="", trial=one))[0][0].case[
+        "mean_acceptance_length"] for one in (trial, trial.model_copy(update={"implausible": (finding,)}))]
+    assert lengths[0] is not None
+    assert lengths[1] is None

@@ -41,12 +41,17 @@ def test_registry_knows_the_four_formats_and_refuses_others_by_name():
         (synthetic.enabled, {"method": None}, "decision.enable is true, but no method or no k is chosen"),
         (synthetic.enabled, {"k": 0}, "decision.k is 0: expected a number between 1 and 64"),
         (synthetic.enabled, {"k": 1000}, "decision.k is 1000: expected"),
-        (synthetic.enabled, {"speedup_low": 3, "speedup_high": 1}, "decision.speedup_low is 3 and speedup_high is 1"),
-        (synthetic.enabled, {"probability_of_gain": 1.5}, "decision.probability_of_gain is 1.5: expected a share"),
+        (synthetic.enabled, {"speedup_low": 3, "speedup_high": 1},
+         "decision: the interval of speedup, 3 to 1, is upside down"),
+        (synthetic.enabled, {"probability_of_gain": 1.5},
+         "decision.probability_of_gain is 1.5: expected a number of at most 1"),
         (synthetic.enabled, {"schedule": [[1, 8, 3], [5, 16, 1]]}, "decision.schedule has the band [5, 16, 1]"),
         (synthetic.enabled, {"schedule": [[1, 8, 300]]}, "decision.schedule has the band [1, 8, 300]"),
         (synthetic.enabled, {"running": 0}, "decision.running is 0"),
-        (synthetic.enabled, {"speedup": 1e400}, "is not a JSON number"),
+        (synthetic.enabled, {"speedup": 1e400}, "Infinity is no JSON number"),
+        (synthetic.enabled, {"speedup": 9},
+         "decision: speedup is 9, outside of its own interval: expected a number from"),
+        (synthetic.enabled, {"speedup_low": -1}, "decision.speedup_low is -1: expected a number of at least 0"),
     ],
 )
 def test_a_record_that_contradicts_itself_is_refused(make, fields, said):
@@ -60,7 +65,7 @@ def test_a_record_that_contradicts_itself_is_refused(make, fields, said):
 
 def test_a_number_beyond_all_floats_is_refused():
     text = render(synthetic.enabled(), "json").replace('"probability_of_gain": ', '"probability_of_gain": 1e400,"x":')
-    with pytest.raises(InputError, match=r"r\.json: .*finite number"):
+    with pytest.raises(InputError, match=r"r\.json: '1e400' is too large a number; write a finite one"):
         parse_record(text, "r.json")
 
 
@@ -87,8 +92,8 @@ def changed(**fields: object) -> str:
         ("[1]", "is not a record"),
         ("", "is not JSON (line 1, column 1"),
         ('{"decision": ', "is not JSON (line 1"),
-        ('{"decision": NaN, "schema_version": 1}', "NaN is not a JSON number"),
-        ("[" * 100_000, "is not JSON that can be read"),
+        ('{"decision": NaN, "schema_version": 1}', "r.json: NaN is no JSON number"),
+        ("[" * 100_000, "r.json: nested too deeply"),
         (b"\xff\xfe{}", "is not UTF-8 text"),
     ],
 )
@@ -100,6 +105,36 @@ def test_what_is_not_a_readable_record_is_refused_in_one_sentence(text, said):
     assert said in message
     assert "\n" not in message
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("place", "value", "said"), [
+    (("speedup", "value"), 99.0, "candidates[0].speedup: value is 99, outside of its own interval"),
+    (("speedup", "low"), -1.0, "candidates[0].speedup: value is"),
+    (("probability_of_gain",), 2, "candidates[0].probability_of_gain is 2: expected a number of at most 1"),
+    (("k",), 65, "candidates[0].k is 65: expected a number of at most 64"),
+    (("running",), 0, "candidates[0].running is 0: expected a number of at least 1"),
+    (("draft_ms",), -3, "candidates[0].draft_ms is -3: expected a number of at least 0"),
+    (("acceptance_length",), {"value": 40, "source": "assumed"},
+     "candidates[0].acceptance_length is 40 with k"),
+])
+def test_a_priced_cell_that_cannot_be_is_refused_with_field_and_value(place, value, said):
+    document = json.loads(render(synthetic.enabled(), "json"))
+    cell = document["candidates"][0]
+    if place == ("speedup", "low"):
+        cell["speedup"]["value"] = -0.5
+    for key in place[:-1]:
+        cell = cell[key]
+    cell[place[-1]] = value
+    with pytest.raises(InputError) as error:
+        parse_record(json.dumps(document), "r.json")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_that_stands_twice_in_a_record_is_refused():
+    text = render(synthetic.enabled(), "json").replace('"enable": true', '"enable": false, "enable": true', 1)
+    with pytest.raises(InputError, match=r"r\.json: key 'enable' stands twice"):
+        parse_record(text, "r.json")
 
 
 def test_json_drives_no_terminal_and_means_the_same():
