@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.cases.names import families_in_name, is_mixture, near_models, sizes_in_name, spellings, stored_bits
+from advisor.cases.usual_draft import usual_draft
 from advisor.cost.fitted import fitted_constants
 from profiles.catalog.gpus import Gpu, find_gpu
 from profiles.catalog.models import catalog_ids, find_model
@@ -362,6 +363,7 @@ def draft_of(
         _refuse_larger(name, billions, target)
         assumed = billions is None
         size = billions * 1e9 if billions else min(1.2e9, max(0.3e9, 0.02 * target.params))
+        shape = usual_draft(target.vocabulary, size) if assumed else shape
         layers = float(shape.num_layers) if shape else 22.0 * (size / 1e9) ** 0.25
         kv = _kv_bytes(shape) if shape else layers * 2.0 * 8.0 * 96.0 * 2.0
         return DraftFacts(float(shape.active_params) if shape else size, 16.0, layers, kv, assumed)

@@ -170,7 +170,8 @@ def mean_bits(count: Count, dtype: str, quantization: Quantization | None) -> fl
     if quantization is None or count.total == 0:
         return plain
     quantized = count.experts if quantization.scope == "experts" else count.total - count.embedding - count.head
-    return (quantized * quantization.bits + (count.total - quantized) * plain) / count.total
+    other = 0.0 if quantization.expert_bits is None else count.experts * (quantization.expert_bits - quantization.bits)
+    return (quantized * quantization.bits + other + (count.total - quantized) * plain) / count.total
 
 
 def count_parameters(config: Mapping[str, Any], where: str) -> Count:
@@ -206,9 +207,10 @@ def shape_of(
     outer = Fields(config, where)
     dtype = shape.fields.values.get("dtype", shape.fields.values.get("torch_dtype"))
     dtype = dtype.removeprefix("torch.") if isinstance(dtype, str) else "bfloat16"
-    quantization = read_quantization(
-        config.get("quantization_config") or shape.fields.values.get("quantization_config")
-    )
+    stored = config.get("quantization_config") or shape.fields.values.get("quantization_config")
+    if isinstance(stored, Mapping) and "expert_dtype" in shape.fields.values:
+        stored = {"expert_dtype": shape.fields.values["expert_dtype"], **stored}
+    quantization = read_quantization(stored)
     moe_layers = sum(layer.feed_forward == "moe" for layer in shape.layers)
     moe = (
         MoEShape(

@@ -32,6 +32,8 @@ class Quantization:
     scope: Literal["linear", "experts"] = "linear"
     """linear: every matrix but embedding table and output head. experts: routed experts only."""
     note: str = ""
+    expert_bits: float | None = None
+    """Bits of a routed expert's weight where that is another than the other matrices'."""
 
 
 def dtype_bits(dtype: str) -> float:
@@ -120,7 +122,9 @@ def read_quantization(config: object) -> Quantization | None:
     if name == "compressed-tensors":
         return _compressed_tensors(config)
     if name in ("fp8", "fbgemm_fp8", "ptpc_fp8"):
-        return Quantization(name, 8.0)
+        # DeepSeek-V4's config says fp8, and that its routed experts are MXFP4: 96 % of its weights (vllm-project/vllm
+        # pull requests 42970, 53709).
+        return Quantization(name, 8.0, expert_bits=4.25 if config.get("expert_dtype") == "fp4" else None)
     if name == "mxfp4":
         return Quantization(name, 4.25, "experts")
     if name == "bitsandbytes":

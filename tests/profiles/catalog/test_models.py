@@ -264,7 +264,7 @@ def test_spelling_does_not_matter(model_id: str, change: object) -> None:
         # Of a mixture only the experts are stored in four bits.
         ("somebody/gemma-4-26B-A4B-it-qat-AWQ-INT4", "google/gemma-4-26B-A4B-it", 5.5),
         ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-7B-Instruct", 16),
-        ("deepseek-ai/DeepSeek-V4-Pro-0813", "deepseek-ai/DeepSeek-V4-Pro", 16),
+        ("deepseek-ai/DeepSeek-V4-Pro-0813", "deepseek-ai/DeepSeek-V4-Pro", 4.4),
     ],
 )
 def test_how_tables_and_posts_write_a_checkpoint_finds_its_shape(written: str, original: str, bits: float) -> None:
