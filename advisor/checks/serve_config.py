@@ -83,6 +83,8 @@ class ServeConfig:
     """Line on which a command line begins; None for a config file."""
     written_for: str = ""
     """Release that its own header names, where this tool wrote the file; empty for any other."""
+    written_env: Mapping[str, str] = field(default_factory=dict)
+    """Environment that its own header asks for, where this tool wrote the file."""
 
     def line(self, path: KeyPath) -> int | None:
         """Line of a key, or of the nearest one around it; None where nothing is known."""

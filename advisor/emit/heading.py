@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from advisor.checks.finding import CheckResult
 from advisor.record import Decision
@@ -15,6 +16,10 @@ from profiles.version import __version__
 _WRITTEN = re.compile(r"# Written by specadvise [0-9][0-9A-Za-z.+!-]* for vLLM "
                       r"(?P<release>[0-9A-Za-z][0-9A-Za-z.+_-]*?)(?:\.|: .+| \(.+)")
 """The first line of every file written, as a comment: `Written by specadvise 0.1.0 for vLLM 0.32.0.`"""
+
+ENVIRONMENT = "These belong in the environment, not in this file:"
+"""What stands above the variables of the server's process, each as `- NAME=VALUE`."""
+_VARIABLE = re.compile(r"# - (?P<name>[A-Z][A-Z0-9_]*)=(?P<value>\S+)")
 
 
 def written_for(facts: Release) -> str:
@@ -33,6 +38,17 @@ def release_written(text: str) -> str | None:
     except InputError:
         return None
     return match["release"]
+
+
+def environment_written(text: str) -> dict[str, str]:
+    """The variables that a file of this tool asks for beside itself; empty for any other text."""
+    if release_written(text) is None:
+        return {}
+    lines = iter(text.splitlines())
+    if not any(line.rstrip() == f"# {ENVIRONMENT}" for line in lines):
+        return {}
+    listed = takewhile(lambda line: line.startswith("# - "), lines)
+    return {match["name"]: match["value"] for line in listed if (match := _VARIABLE.fullmatch(line.rstrip()))}
 
 
 def speculates(decision: Decision) -> bool:

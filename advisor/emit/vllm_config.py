@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from advisor.cost.step import runner_for
-from advisor.emit.heading import decision_lines, speculates, written_for
+from advisor.emit.heading import ENVIRONMENT, decision_lines, speculates, written_for
 from advisor.emit.options import FIELD_OPTIONS, misplaced_option, normalise
 from advisor.emit.yaml_text import Entry, OneLine, write
 from advisor.record import Decision, EmittedConfig, Memory
@@ -381,7 +381,7 @@ class _Config:
         if self.env:
             lines += [
                 "",
-                "These belong in the environment, not in this file:",
+                ENVIRONMENT,
                 *(f"- {k}={v}" for k, v in self.env.items()),
             ]
         if self.notes:

@@ -28,10 +28,10 @@ def said(record: Record) -> list[str]:
 
 
 def test_a_larger_k_that_gains_is_named_with_its_figure_and_what_to_write() -> None:
-    short, long = advised("1-2"), advised("1-5")
+    short, long = advised("1"), advised("1-5")
     (sentence,) = said(short)
-    assert short.decision.k == 2
-    assert {cell.k for cell in short.candidates} == {0, 1, 2}, "nothing beyond what was asked for is decided on"
+    assert short.decision.k == 1
+    assert {cell.k for cell in short.candidates} == {0, 1}, "nothing beyond what was asked for is decided on"
     most = max((c for c in long.candidates if c.running == 1), key=lambda c: c.speedup.value)
     assert f"k={most.k} would give about {most.speedup.value:.2f}x" in sentence
     assert f", {most.speedup.source.value}. To have it looked at" in sentence
@@ -52,16 +52,16 @@ def test_where_the_checklist_warns_of_the_larger_k_that_is_said_instead_of_what_
         found = asked(situation, candidate, k, *rest)
         deep = Finding(code="SPD999", severity="warn", family="depth", message="deep", remedy="less",
                        where="speculative-config.num_speculative_tokens", source="")
-        return found.model_copy(update={"findings": (*found.findings, deep)}) if k > 2 else found
+        return found.model_copy(update={"findings": (*found.findings, deep)}) if k > 1 else found
 
     monkeypatch.setattr(larger_k, "judged", warns)
-    (sentence,) = said(advised("1-2"))
+    (sentence,) = said(advised("1"))
     assert sentence.endswith("but the checklist advises against it (SPD999).")
 
 
 def test_where_larger_ones_gain_no_more_than_noise_that_is_said_with_the_figure() -> None:
-    ends = {k: said(advised(f"1-{k}")) for k in (2, 3)}
-    assert all("gain no more than noise: k=4 would give about" in sentence or "still rises" in sentence
-               for found in ends.values() for sentence in found)
-    assert ends[3]
-    assert "gain no more than noise" in ends[3][0]
+    gains = {c.k: c.speedup.value for c in advised("1-5").candidates if c.running == 1}
+    best = max(gains, key=lambda k: gains[k])
+    assert gains[best] < 1.02 * gains[best - 1], "the setting of this test: the last step up is noise"
+    (sentence,) = said(advised(f"1-{best - 1}"))
+    assert f"gain no more than noise: k={best} would give about {gains[best]:.2f}x" in sentence

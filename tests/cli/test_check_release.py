@@ -14,13 +14,15 @@ from advisor.cli.check import _unstated_version
 from advisor.cli.gathering import engine_version
 from advisor.cli.group import cli
 from advisor.emit.forms import write_forms
-from advisor.emit.heading import release_written, written_for
+from advisor.emit.heading import ENVIRONMENT, environment_written, release_written, written_for
 from advisor.emit.yaml_text import write
 from profiles.catalog.options import newest_read, newest_whole, was_read
 from profiles.catalog.releases import release
 from profiles.deployment import Deployment
 from tests.advisor.report.synthetic_record import enabled
 
+DRAFTED = ("model: Qwen/Qwen3-8B\nspeculative-config:\n  method: draft_model\n  model: Qwen/Qwen3-0.6B\n"
+           "  num_speculative_tokens: 3\n")
 BODY = ("model: Qwen/Qwen3-8B\nmax-num-seqs: 32\nspeculative-config:\n  method: ngram\n  num_speculative_tokens: 3\n"
         "  prompt_lookup_max: 4\n")
 
@@ -121,3 +123,27 @@ def test_the_release_taken_where_nobody_states_one_is_known_whole(monkeypatch: p
     assert said.endswith(f"{taken}, the newest known")
     assert taken == newest_whole() == newest_read()
     assert _unstated_version()[0] == taken, "what `advise` writes, `check` knows"
+
+
+ASKED = f"#\n# {ENVIRONMENT}\n# - VLLM_USE_V2_MODEL_RUNNER=0\n# - OMP_NUM_THREADS=4\n"
+
+
+def test_a_file_of_our_own_is_judged_with_the_environment_it_asks_for(tmp_path: Path) -> None:
+    """`advise` cannot write variables into a serve config: its header asks for them."""
+    assert environment_written(header("0.32.0") + ASKED + BODY) == {
+        "VLLM_USE_V2_MODEL_RUNNER": "0", "OMP_NUM_THREADS": "4"}
+    asking, plain = judged(tmp_path, header("0.32.0") + ASKED + DRAFTED, header("0.32.0") + DRAFTED)
+    codes = [{finding["code"] for finding in one["findings"]} for one in (asking, plain)]
+    assert "SPD344" not in codes[0]
+    assert "SPD344" in codes[1]
+
+
+def test_an_environment_that_is_stated_wins_over_the_files_own(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, header("0.32.0") + ASKED + DRAFTED, more=("--env", "VLLM_USE_V2_MODEL_RUNNER=1"))
+    assert "SPD344" in {finding["code"] for finding in found["findings"]}
+
+
+@pytest.mark.parametrize("text", [ASKED + BODY, header("0.32.0") + BODY, header("0.32.0") + f"# {ENVIRONMENT}\n" + BODY,
+                                  header("0.32.0") + f"# {ENVIRONMENT}\n# - a=b\n# - $(HOME)\n" + BODY])
+def test_no_other_text_asks_for_an_environment(text: str) -> None:
+    assert environment_written(text) == {}

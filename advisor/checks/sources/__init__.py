@@ -20,7 +20,7 @@ from advisor.checks.serve_config import Ignore, ServeConfig, read_ignores
 from advisor.checks.sources.kinds.serve_config import refuse_own_file
 from advisor.checks.sources.launch import OpenFile
 from advisor.checks.sources.source import Source
-from advisor.emit.heading import release_written
+from advisor.emit.heading import environment_written, release_written
 from profiles.errors import InputError
 
 _FOLDER = Path(__file__).parent / "kinds"
@@ -68,8 +68,9 @@ def read_source(
         raise InputError(f"{name}: {kind.TITLE} in which no vLLM server is started: expected `vllm serve ...`, "
                          "`python -m vllm.entrypoints.openai.api_server ...` or an image of vLLM with arguments; name "
                          "the file that starts it")
-    written_for = release_written(text) or ""
-    return [replace(one, written_for=written_for) for one in _with_ignores(found, read_ignores(text))]
+    written_for, asked = release_written(text) or "", environment_written(text)
+    return [replace(one, written_for=written_for, written_env=asked)
+            for one in _with_ignores(found, read_ignores(text))]
 
 
 def _refuse_own_json(text: str, name: str) -> None:

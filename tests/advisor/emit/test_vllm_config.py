@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.emit.heading import environment_written
 from advisor.emit.options import normalise
 from advisor.emit.vllm_config import emit
 from profiles.errors import InputError
@@ -179,6 +180,7 @@ def test_the_runner_is_forced_only_where_it_must_be(name: str, runner: Any, stat
     emitted = emit(decision(name), situation(runner=runner, engine={"runner": stated}, candidates=candidates), None, [])
     assert emitted.env.get("VLLM_USE_V2_MODEL_RUNNER") == expected
     assert "VLLM_USE_V2_MODEL_RUNNER" not in options(emitted)
+    assert environment_written(emitted.vllm_yaml) == emitted.env
     # Whoever copies the line that starts it has what the file cannot hold.
     needed = f"VLLM_USE_V2_MODEL_RUNNER={expected} " if expected is not None else ""
     assert f"# Start it with: {needed}vllm serve --config vllm.yaml" in emitted.vllm_yaml
