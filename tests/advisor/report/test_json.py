@@ -131,6 +131,15 @@ def test_a_priced_cell_that_cannot_be_is_refused_with_field_and_value(place, val
     assert "\n" not in str(error.value)
 
 
+def test_counts_that_a_trial_cannot_have_seen_are_refused_in_a_record():
+    document = json.loads(render(synthetic.enabled(), "json"))
+    at = next(i for i, one in enumerate(document["evidence"]) if one["kind"] == "trial")
+    for request in document["evidence"][at]["trial"]["arms"][1]["requests"]:
+        request["accepted"] = [99, 11, 8]
+    with pytest.raises(InputError, match=rf"evidence\[{at}\]: position 1: 2376 accepted of 480 drafted"):
+        parse_record(json.dumps(document), "r.json")
+
+
 def test_a_key_that_stands_twice_in_a_record_is_refused():
     text = render(synthetic.enabled(), "json").replace('"enable": true', '"enable": false, "enable": true', 1)
     with pytest.raises(InputError, match=r"r\.json: key 'enable' stands twice"):
