@@ -12,6 +12,7 @@ from advisor.checks.finding import CheckResult
 from profiles.catalog.shapes import ModelShape
 from profiles.deployment import Candidate, Deployment
 from profiles.evidence import Evidence
+from profiles.methods import refuse_unknown_method
 from profiles.schema import (
     SCHEMA_VERSION,
     Amount,
@@ -215,6 +216,10 @@ class Decision(Schema):
     would_settle: str | None = None
     """When abstaining: the measurement that would decide it."""
 
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        refuse_unknown_method(self.method)
+
     @classmethod
     def without_figures(cls, *, enable: bool | None, running: int) -> Decision:
         """A decision that names no candidate and no figure that could be taken for a finding about one."""
@@ -308,6 +313,10 @@ class DraftMapRow(Schema):
     k: tuple[int | None, ...]
     break_even_acceptance_length: float | None
     """At the reference k; null where even drafts that are always accepted do not pay."""
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        refuse_unknown_method(self.method)
 
 
 class DraftMap(Schema):

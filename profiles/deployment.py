@@ -33,7 +33,7 @@ from profiles.schema import (
 )
 from profiles.workload import Workload
 
-Rate = Annotated[float, Field(gt=0, le=10**7), number]
+Rate = Annotated[float, Field(ge=1e-3, le=10**7), number]
 """GB/s or TFLOP/s."""
 
 

@@ -274,6 +274,15 @@ def method(name: str) -> Method:
         raise KeyError(f"unknown method {name!r}: expected one of {', '.join(METHODS)}") from None
 
 
+def refuse_unknown_method(name: str | None) -> None:
+    """ValueError for a name that no method has; None is none named."""
+    if name is not None:
+        try:
+            method(name)
+        except KeyError as error:
+            raise ValueError(str(error.args[0])) from None
+
+
 def full_settings(name: str, stated: Mapping[str, bool | int | float]) -> dict[str, bool | int | float]:
     """Every setting of a method that has a value in the engine: the stated ones, and its defaults for the rest."""
     described = method(name)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from profiles.methods import refuse_unknown_method
 from profiles.schema import (
     Amount,
     Count,
@@ -65,6 +66,10 @@ class AcceptanceCurve(Schema):
     """The same by task family, where the records tell it."""
     notes: tuple[str, ...] = ()
 
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        refuse_unknown_method(self.method)
+
 
 class BestSetting(Schema):
     """The setting with the longest acceptance at one k; of equals the one that drafts fewer tokens."""
@@ -77,6 +82,10 @@ class BestSetting(Schema):
     settings: dict[str, Setting] = Field(default_factory=dict)
     acceptance_length: Quantity
     drafted_tokens: Amount
+
+    def refuse_contradiction(self) -> None:
+        super().refuse_contradiction()
+        refuse_unknown_method(self.method)
 
 
 class RecordedAcceptance(Schema):

@@ -147,7 +147,7 @@ Temperature = Annotated[float, Field(ge=0, le=MAX_TEMPERATURE), number]
 """Of sampling; 0 is greedy."""
 TokenLimit = Annotated[int, Field(ge=1, le=MAX_TOKENS), number]
 """A limit in tokens."""
-MeanTokens = Annotated[float, Field(gt=0, le=MAX_TOKENS), number]
+MeanTokens = Annotated[float, Field(ge=1e-3, le=MAX_TOKENS), number]
 """A mean or percentile of lengths."""
 RequestLimit = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), number]
 """A limit or load in requests."""

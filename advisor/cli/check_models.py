@@ -56,7 +56,7 @@ class SubjectBuilder:
             gpu_name=self.gpu_name,
             gpu_count=self.gpu_count,
             platform=platform_of(self.gpu_name),
-            env={**config.written_env, **(self.unstated_env if config.from_file else {}), **config.env, **self.env},
+            env={**(self.unstated_env if config.from_file else {}), **config.written_env, **config.env, **self.env},
             workload=self.workload,
             record=self.record,
             **self._as_advised(config),

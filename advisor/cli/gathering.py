@@ -220,8 +220,8 @@ def find_hardware(deployment: Deployment, files: Sequence[Evidence], warn: Warn)
             warn(note)
             return Hardware(None, 0, True, notes=(note,))
         raise InputError(
-            "no GPU is named and none was found here: name one with --gpu (or hardware.gpu), such as H100, "
-            "or `cpu` for vLLM's CPU engine"
+            "no GPU is named and none was found here: name one under hardware.gpu in the deployment "
+            "file (`advise` takes --gpu too), such as H100, or `cpu` for vLLM's CPU engine"
         )
     device = saved.devices[0]
     count = stated.count if stated.count is not None else needed

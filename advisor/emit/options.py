@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from profiles.printable import masked
+
 FIELD_OPTIONS = {
     "tensor_parallel_size": "tensor-parallel-size",
     "pipeline_parallel_size": "pipeline-parallel-size",
@@ -59,13 +61,14 @@ def is_secret(name: str) -> bool:
     return (
         bool(_SECRET_WORDS & own)
         or "api-key" in name.replace("_", "-").lower()
+        or words[-1] == "pass"
         or (name.isupper() and words[-1] == "key")
     )
 
 
 def carries_secret(name: str, value: object) -> bool:
-    """Whether an option or variable holds a secret: by its name, by a name inside its value, or as the user part of a
-    URL (`http://user:password@host`)."""
+    """Whether an option or variable holds a secret: by its name, by a name inside its value, as the user part of a URL
+    (`http://user:password@host`), or by what its issuer lets a key begin with."""
     if is_secret(name):
         return True
     if isinstance(value, Mapping):
@@ -77,6 +80,7 @@ def carries_secret(name: str, value: object) -> bool:
         return any(carries_secret("", inner) for inner in value)
     return isinstance(value, str) and (
         _URL_WITH_PASSWORD.search(value) is not None or _SECRET_IN_JSON.search(value) is not None
+        or masked(value) != value
     )
 
 

@@ -147,3 +147,12 @@ def test_an_environment_that_is_stated_wins_over_the_files_own(tmp_path: Path) -
                                   header("0.32.0") + f"# {ENVIRONMENT}\n# - a=b\n# - $(HOME)\n" + BODY])
 def test_no_other_text_asks_for_an_environment(text: str) -> None:
     assert environment_written(text) == {}
+
+
+def test_an_environment_that_the_file_asks_for_wins_over_the_records(tmp_path: Path) -> None:
+    """Whoever edits the line starts the server so: what differs from the record is told."""
+    record = tmp_path / "record.json"
+    record.write_text(enabled().model_dump_json())
+    asking = header("0.32.0") + ASKED.replace("RUNNER=0", "RUNNER=1") + DRAFTED
+    (found,) = judged(tmp_path, asking, more=("--record", str(record)))
+    assert "SPD344" in {finding["code"] for finding in found["findings"]}

@@ -156,6 +156,8 @@ MISTAKES = [
     ("target: m\nengine:\n  extra_args:\n    api-key: hush\n", "d.yaml:4: engine.extra_args.api-key: a secret"),
     ("target: m\nengine:\n  env:\n    HF_TOKEN: hush\n", "d.yaml:4: engine.env.HF_TOKEN is a secret"),
     ("target: m\nengine:\n  env:\n    WANDB_KEY: hush\n", "d.yaml:4: engine.env.WANDB_KEY is a secret"),
+    ("target: m\nengine:\n  env:\n    DB_PASS: hush\n", "d.yaml:4: engine.env.DB_PASS is a secret"),
+    ("target: m\nengine:\n  env:\n    FOO: hf_hushhushhushHUSHHUSH12\n", "d.yaml:4: engine.env.FOO is a secret"),
     ("target: m\nengine:\n  env:\n    HTTP_PROXY: http://u:hush@h\n", "d.yaml:4: engine.env.HTTP_PROXY is a secret"),
     ("target: m\nengine:\n  extra_args:\n    otlp-traces-endpoint: http://u:hush@h/\n",
      "d.yaml:4: engine.extra_args.otlp-traces-endpoint: a secret"),

@@ -118,7 +118,7 @@ def test_auto_without_a_gpu_is_the_cpu_engine_where_it_is_installed(monkeypatch:
     assert find_hardware(deployment(), [], said.append).cpu
     assert "CPU engine" in said[0]
     installed(monkeypatch)
-    with pytest.raises(InputError, match="name one with --gpu"):
+    with pytest.raises(InputError, match="name one under hardware"):
         find_hardware(deployment(), [], said.append)
 
 

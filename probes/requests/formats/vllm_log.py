@@ -215,7 +215,7 @@ def _total(log: _Log) -> Total:
               for what in ("prompt", "generated")]
     done = 0 if log.requests else log.posts
     notes = []
-    if not log.requests and not done and not log.speeds:
+    if not log.requests and not done and not log.speeds and not log.spec_lines:
         notes.append("this server answered no request while it logged")
     engines = len({one.engine for one in log.speeds})
     if engines > 1:

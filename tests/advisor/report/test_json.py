@@ -39,6 +39,7 @@ def test_registry_knows_the_four_formats_and_refuses_others_by_name():
     [
         (synthetic.off, {"method": "ngram"}, "decision.enable is false, but a method or k is chosen"),
         (synthetic.enabled, {"method": None}, "decision.enable is true, but no method or no k is chosen"),
+        (synthetic.enabled, {"method": "banana"}, "decision: unknown method 'banana': expected one of"),
         (synthetic.enabled, {"k": 0}, "decision.k is 0: expected a number between 1 and 64"),
         (synthetic.enabled, {"k": 1000}, "decision.k is 1000: expected"),
         (synthetic.enabled, {"speedup_low": 3, "speedup_high": 1},
