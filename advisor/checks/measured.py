@@ -56,7 +56,7 @@ def measured_of(candidate: Candidate, cells: Iterable[Priced], positions: Sequen
     """What of a candidate's cells and per-position acceptance is more than a model or an assumption."""
     own = [cell for cell in cells if cell.candidate == candidate and cell.k > 0 and cell.fits]
     gains = tuple(Gain(c.k, c.running, c.speedup.value, c.speedup.source is Source.MEASURED)
-                  for c in own if c.from_trial or c.speedup.source is Source.MEASURED)
+                  for c in own if c.rests_on_trial)
     known = bool(positions) and all(q.source in (Source.MEASURED, Source.RECORDED) for q in positions)
     return Measured(gains, tuple(q.value for q in positions) if known else ())
 

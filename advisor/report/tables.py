@@ -158,7 +158,7 @@ def candidate_table(record: Record, found: tuple[Curve, ...]) -> Table:
 
 def _basis(found: tuple[Curve, ...], cell: Priced) -> str:
     """That a candidate's figures rest on steps timed one by one, where those beside it rest on a paired comparison."""
-    if cell.unpaired_speedup is not None or not (cell.from_trial or cell.speedup.source is Source.MEASURED):
+    if cell.unpaired_speedup is not None or not cell.rests_on_trial:
         return ""
     compared = any(other is not None and other.unpaired_speedup is not None
                    for curve in found if (other := curve.headline) is not cell)
